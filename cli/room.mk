@@ -1,0 +1,2 @@
+cli_SRCS  :=
+cli_DOORS :=

@@ -1,0 +1,2 @@
+control_SRCS  :=
+control_DOORS :=

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The architecture: stage-1 translation, pointer authentication, instruction decoding. */
+#ifndef INTROSPECT_ARM64_ARM64_H
+#define INTROSPECT_ARM64_ARM64_H
+
+/*
+ *	struct a64_regime r;
+ *	if (!a64_regime_init(&r, regs.tcr_el1, regs.ttbr0_el1, regs.ttbr1_el1))
+ *		rc = a64_read(&r, guest, GVA(address), buf, len, NULL);
+ *
+ * We read memory as a debugger does, not as the CPU: access permissions, the access flag, execute-never
+ * and the contiguous hint do not matter to a translation. Section numbers are those of the Arm
+ * Architecture Reference Manual, DDI 0487, issue J.a.
+ *
+ * Threads: a regime is read-only after init. Nothing here allocates or blocks; all of it is legal
+ * while the guest is stopped.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "introspect/guest/guest.h"
+
+/** One half (TTBR0 or TTBR1) of a translation regime. */
+struct a64_half {
+	bool enabled;	      /* EPDn clear and the fields legal */
+	bool tbi;	      /* top byte of an address ignored */
+	bool wide_oa;	      /* 52-bit output addresses in descriptors (DS, or 64K with IPS 6) */
+	bool ds;	      /* TCR_EL1.DS: the 4K/16K 52-bit descriptor format */
+	uint8_t granule_bits; /* 12, 14 or 16 */
+	uint8_t va_bits;      /* 64 - TnSZ */
+	int8_t start_level;   /* -1 … 3 */
+	gpa_t table;	      /* of the start level */
+};
+
+struct a64_regime {
+	struct a64_half half[2]; /* [0]: low addresses, [1]: high ones */
+};
+
+/** Why a translation failed; also the index of a counter. */
+enum a64_fault {
+	A64_OK = 0,
+	A64_NOT_CANONICAL, /* neither half covers the address */
+	A64_DISABLED,	   /* that half has no (legal) table */
+	A64_NOT_MAPPED,	   /* an invalid descriptor */
+	A64_RESERVED,	   /* a descriptor the architecture forbids at that level */
+	A64_TABLE_NOT_RAM, /* a table outside of RAM */
+	A64_NOT_RAM,	   /* mapped, but to no RAM (a device, say) */
+	A64_FAULTS
+};
+
+/** A translated address and how far the mapping goes. */
+struct a64_mapping {
+	gpa_t pa;
+	uint64_t left; /* bytes from here to the end of the page or block */
+	uint64_t descriptor;
+	int8_t level;
+};
+
+/**
+ * Set both halves up from live register values (TCR_EL1: D17.2.131; walks: D8.2).
+ *
+ * A half with a reserved granule code, an impossible TnSZ, or EPDn set is left disabled: translating
+ * through it is A64_DISABLED.
+ *
+ * @return GS_OK; GS_EMALFORMED: neither half is usable
+ */
+GS_MUST_USE enum gs_code a64_regime_init(struct a64_regime *r, uint64_t tcr_el1, uint64_t ttbr0_el1,
+					 uint64_t ttbr1_el1);
+
+/** Set one half's table from a TTBR value; ASID, CnP and the 52-bit base layout are handled. */
+void a64_half_set_table(struct a64_half *h, uint64_t ttbr);
+
+/**
+ * Walk the tables for one address.
+ *
+ * @param r    the regime
+ * @param g    whose memory; the walk never reads outside of its RAM
+ * @param va   any value; the top byte is ignored where TBI says so
+ * @return A64_OK; the reason otherwise, and *out is not written (the place it leads to need not be RAM)
+ */
+enum a64_fault a64_translate(const struct a64_regime *r, const struct guest *g, gva_t va,
+			     struct a64_mapping *out);
+
+/**
+ * Copy guest-virtual memory, page by page.
+ *
+ * @param fault_out  may be NULL; why, when not GS_OK
+ * @return GS_OK; GS_EFAULT: bytes before the fault may have been copied
+ */
+GS_MUST_USE enum gs_code a64_read(const struct a64_regime *r, const struct guest *g, gva_t va, void *buf,
+				  size_t len, enum a64_fault *fault_out);
+
+/** Text of a fault, for messages; never NULL. */
+const char *a64_fault_name(enum a64_fault fault);
+
+/**
+ * Remove the pointer-authentication code (and tag) from an address.
+ *
+ * Bit 55 says which half it belongs to; all bits above the half's VA size become copies of it, bits
+ * 63:56 included even when TBI is on: instruction addresses are signed with TBID in force.
+ *
+ * @param va_bits 64 - TnSZ of the half, 16 … 52 (a 52-bit guest keeps bits 51:48)
+ */
+static inline uint64_t a64_strip(uint64_t address, unsigned int va_bits)
+{
+	uint64_t low = (UINT64_C(1) << va_bits) - 1;
+
+	return (address & (UINT64_C(1) << 55)) ? address | ~low : address & low;
+}
+
+/* PSTATE.M: exception level in bits 3:2 (C5.2.19 SPSR_EL1). */
+static inline unsigned int a64_pstate_el(uint64_t pstate)
+{
+	return (unsigned int)BITS(pstate, 3, 2);
+}
+
+/* --- instructions -------------------------------------------------------------------------------- */
+
+enum a64_insn_kind {
+	A64_INSN_OTHER,
+	A64_INSN_ADRP,	   /* rd = imm (absolute page address) */
+	A64_INSN_ADR,	   /* rd = imm (absolute address) */
+	A64_INSN_ADD_IMM,  /* rd = rn + imm, 64-bit */
+	A64_INSN_LDR_IMM,  /* rd = [rn + imm], 64-bit, unsigned offset */
+	A64_INSN_MRS,	   /* rd = system register imm (op0:op1:CRn:CRm:op2 as in bits 20:5, 16 bits) */
+	A64_INSN_MSR,	   /* system register imm = rd */
+	A64_INSN_BRANCH,   /* b imm */
+	A64_INSN_CALL,	   /* bl imm */
+	A64_INSN_RET,
+};
+
+/* System registers as A64_INSN_MRS/MSR give them: op0<<14 | op1<<11 | CRn<<7 | CRm<<3 | op2. */
+#define A64_SYSREG(op0, op1, crn, crm, op2)                                                        \
+	((op0) << 14 | (op1) << 11 | (crn) << 7 | (crm) << 3 | (op2))
+#define A64_SYSREG_TPIDR_EL1 A64_SYSREG(3, 0, 13, 0, 4)
+#define A64_SYSREG_SP_EL0    A64_SYSREG(3, 0, 4, 1, 0)
+
+struct a64_insn {
+	enum a64_insn_kind kind;
+	uint8_t rd;
+	uint8_t rn;
+	uint64_t imm;
+};
+
+/** Decode one instruction word at @p pc; whatever is not in enum a64_insn_kind is A64_INSN_OTHER. */
+struct a64_insn a64_decode(uint32_t word, uint64_t pc);
+
+#endif

@@ -1,0 +1,2 @@
+arm64_SRCS  :=
+arm64_DOORS :=

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What any guest is to the introspector: physical memory, vCPU registers, stop and resume. */
+#ifndef INTROSPECT_GUEST_GUEST_H
+#define INTROSPECT_GUEST_GUEST_H
+
+/*
+ * A source of guests (our VMM, built memory in tests; dumps and other VMMs are further files of
+ * this room) fills a struct guest; everything above is written against it alone:
+ *
+ *	enum gs_code rc = guest_stop(g, &err);
+ *	if (!rc) {
+ *		rc = guest_read(g, GPA(0x40000000), buf, sizeof(buf));
+ *		guest_resume(g, NULL);
+ *	}
+ *
+ * Memory is what the guest has as RAM: nothing else can be read, so that no read ever reaches a
+ * device. A read outside of RAM is GS_EFAULT and leaves the buffer as it was.
+ *
+ * Threads: reads may run side by side on one guest. Stop and resume nest and may be called from any
+ * thread that is not a vCPU's.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/util.h"
+#include "introspect/guest/addr.h"
+
+/* Memory ranges a guest may have; a VMM needs a handful, a dump of a fragmented host more. */
+#define GUEST_RANGES_MAX 4096
+#define GUEST_VCPUS_MAX  512
+
+/** A piece of RAM; [start, start + size) does not wrap and overlaps no other. */
+struct guest_range {
+	gpa_t start;
+	uint64_t size;
+	const void *host; /* where it is mapped here for reading; NULL: through ops->read */
+};
+
+enum guest_vcpu_state {
+	GUEST_VCPU_UNKNOWN, /* the source cannot tell */
+	GUEST_VCPU_ON,	    /* executes when the guest runs (an idle one included) */
+	GUEST_VCPU_OFF,	    /* not started, or off by PSCI: its registers mean nothing */
+};
+
+/** Which parts of struct guest_vcpu_regs a source knows. */
+enum guest_regs_valid {
+	GUEST_REGS_GENERAL = 1u << 0,  /* x, pc, pstate, sp_el0, sp_el1 */
+	GUEST_REGS_EXC = 1u << 1,      /* elr_el1, spsr_el1 */
+	GUEST_REGS_MMU = 1u << 2,      /* ttbr0_el1, ttbr1_el1, tcr_el1, mair_el1, sctlr_el1 */
+	GUEST_REGS_VBAR = 1u << 3,     /* vbar_el1 */
+	GUEST_REGS_TPIDR = 1u << 4,    /* tpidr_el1 */
+	GUEST_REGS_CONTEXT = 1u << 5,  /* contextidr_el1 */
+	GUEST_REGS_MPIDR = 1u << 6,    /* mpidr_el1 */
+};
+
+#define GUEST_REGS_ALL 0x7fu
+
+struct guest_vcpu_regs {
+	uint32_t valid; /* enum guest_regs_valid */
+	enum guest_vcpu_state state;
+	uint64_t x[31]; /* x29 frame pointer, x30 link register */
+	uint64_t sp_el0;
+	uint64_t sp_el1;
+	uint64_t pc;
+	uint64_t pstate; /* SPSR layout: mode in bits 3:0 */
+	uint64_t elr_el1;
+	uint64_t spsr_el1;
+	uint64_t ttbr0_el1;
+	uint64_t ttbr1_el1;
+	uint64_t tcr_el1;
+	uint64_t mair_el1;
+	uint64_t sctlr_el1;
+	uint64_t vbar_el1;
+	uint64_t tpidr_el1;
+	uint64_t contextidr_el1;
+	uint64_t mpidr_el1;
+};
+
+struct guest;
+
+struct guest_ops {
+	/** Returns once every vCPU has left the guest and its registers are saved. Nests. */
+	enum gs_code (*stop)(void *priv, struct gs_error *err);
+	/** Undoes one stop; the last one lets the vCPUs run again. */
+	enum gs_code (*resume)(void *priv, struct gs_error *err);
+	/** Registers of vCPU @p vcpu (below vcpu_count); only between stop and resume. */
+	enum gs_code (*vcpu_regs)(void *priv, uint32_t vcpu, struct guest_vcpu_regs *regs_out);
+	/** NULL when each range is mapped. Whole ranges only: the caller has checked them. */
+	enum gs_code (*read)(void *priv, gpa_t at, void *buf, size_t len);
+	/**
+	 * The first stretch of memory at or after @p from, below @p end, that has ever been
+	 * written, so that a search does not make the host allocate the holes. NULL: all has.
+	 * @return false when there is none
+	 */
+	bool (*next_data)(void *priv, gpa_t from, gpa_t end, gpa_t *start_out, gpa_t *end_out);
+};
+
+struct guest {
+	const struct guest_ops *ops;
+	void *priv;
+	const char *source; /* short name of where it comes from: "kvm", "memory", … */
+	const struct guest_range *ranges; /* ascending, range_count of them */
+	uint32_t range_count;
+	uint32_t vcpu_count;
+	uint32_t cluster_count;	      /* at least 1 */
+	const uint32_t *vcpu_cluster; /* cluster of each vCPU, below cluster_count */
+};
+
+static inline enum gs_code guest_stop(struct guest *g, struct gs_error *err)
+{
+	return g->ops->stop(g->priv, err);
+}
+
+static inline enum gs_code guest_resume(struct guest *g, struct gs_error *err)
+{
+	return g->ops->resume(g->priv, err);
+}
+
+static inline enum gs_code guest_vcpu_regs(struct guest *g, uint32_t vcpu,
+					   struct guest_vcpu_regs *regs_out)
+{
+	if (vcpu >= g->vcpu_count)
+		return GS_ENOENT;
+	return g->ops->vcpu_regs(g->priv, vcpu, regs_out);
+}
+
+/** The range that holds @p at, or NULL. */
+static inline const struct guest_range *guest_range_find(const struct guest *g, gpa_t at)
+{
+	uint32_t lo = 0, hi = g->range_count;
+
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+		const struct guest_range *r = &g->ranges[mid];
+
+		if (at.a < r->start.a)
+			hi = mid;
+		else if (at.a - r->start.a >= r->size)
+			lo = mid + 1;
+		else
+			return r;
+	}
+	return NULL;
+}
+
+/**
+ * Copy guest-physical memory; the bytes may span ranges that touch each other.
+ *
+ * @param g    the guest; borrowed
+ * @param at   first byte
+ * @param buf  gets @p len bytes; on failure the part before the first unreadable range may be
+ *             overwritten, the rest is untouched
+ * @return GS_OK; GS_EFAULT: part of it is not RAM, or the source could not read it
+ * Threads: any. Allocates nothing; legal while the guest is stopped. The guest may write the bytes
+ * meanwhile unless it is stopped: look at the copy only.
+ */
+GS_MUST_USE static inline enum gs_code guest_read(const struct guest *g, gpa_t at, void *buf,
+						  size_t len)
+{
+	while (len) {
+		const struct guest_range *r = guest_range_find(g, at);
+
+		if (!r)
+			return GS_EFAULT;
+		size_t n = (size_t)gs_min(len, r->size - (at.a - r->start.a));
+		if (r->host) {
+			memcpy(buf, (const char *)r->host + (at.a - r->start.a), n);
+		} else {
+			enum gs_code rc = g->ops->read(g->priv, at, buf, n);
+			if (rc)
+				return rc;
+		}
+		buf = (char *)buf + n;
+		len -= n;
+		at.a += n; /* cannot wrap: a range does not, and a zero is in none but the first */
+	}
+	return GS_OK;
+}
+
+/** One little-endian 64-bit word, read by a single load where the range is mapped and it is aligned. */
+GS_MUST_USE static inline enum gs_code guest_read_u64(const struct guest *g, gpa_t at,
+						      uint64_t *value_out)
+{
+	const struct guest_range *r = guest_range_find(g, at);
+
+	if (!r)
+		return GS_EFAULT;
+	uint64_t offset = at.a - r->start.a;
+	if (r->host && !(offset & 7) && r->size - offset >= 8) {
+		*value_out = *(const volatile uint64_t *)((const char *)r->host + offset);
+		return GS_OK;
+	}
+	return guest_read(g, at, value_out, sizeof(*value_out));
+}
+
+/** Bytes of RAM in all ranges. */
+static inline uint64_t guest_ram_size(const struct guest *g)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < g->range_count; i++)
+		sum += g->ranges[i].size;
+	return sum;
+}
+
+#endif

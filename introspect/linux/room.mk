@@ -1,0 +1,2 @@
+linux_SRCS  :=
+linux_DOORS :=

@@ -1,0 +1,2 @@
+stackshot_SRCS  :=
+stackshot_DOORS :=

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Taking stackshots of a guest: a session keeps what is known of its kernel between captures. */
+#ifndef INTROSPECT_STACKSHOT_STACKSHOT_H
+#define INTROSPECT_STACKSHOT_STACKSHOT_H
+
+/*
+ *	struct ss_session *s;
+ *	struct ss_result r = { 0 };
+ *	if (!ss_session_create(guest, &s, &err)) {
+ *		if (!ss_capture(s, &(struct ss_request){ .version = SS_REQUEST_VERSION,
+ *							  .size = sizeof(struct ss_request),
+ *							  .pid = SS_PID_ALL }, &r, &err))
+ *			write(fd, r.data, r.size);
+ *		ss_result_deinit(&r);
+ *		ss_session_destroy(s);
+ *	}
+ *
+ * Threads: one capture at a time for a session: the caller serialises them.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "introspect/guest/guest.h"
+
+#define SS_REQUEST_VERSION 1
+#define SS_PID_ALL	   (-1)
+
+/** Exact size and version are checked, so that both sides agree on what the fields mean. */
+struct ss_request {
+	uint32_t version; /* SS_REQUEST_VERSION */
+	uint32_t size;	  /* sizeof(struct ss_request) */
+	uint64_t flags;	  /* none defined yet: must be 0 */
+	int32_t pid;	  /* one process (thread group id), or SS_PID_ALL */
+	uint32_t reserved; /* 0 */
+	uint64_t size_hint; /* bytes of buffer for the first try; 0: estimate */
+};
+
+/** A finished capture: a kcdata stream and what the caller may want to know without parsing it. */
+struct ss_result {
+	void *data;	     /* the stream; freed by ss_result_deinit() */
+	size_t size;	     /* bytes of it */
+	bool complete;	     /* false: the stream says what is missing and why */
+	uint32_t tasks;	     /* processes recorded, idle task not counted */
+	uint32_t threads;    /* their threads */
+	uint32_t tries;	     /* captures taken for want of buffer, the last one included */
+	uint64_t stopped_ns; /* from the call of stop to the end of resume, all tries */
+	uint64_t stop_ns;    /* of these: until every vCPU had left the guest (last try) */
+	uint64_t collect_ns; /* reading the guest (last try) */
+	uint64_t resume_ns;  /* (last try) */
+	uint64_t total_ns;   /* whole call: kernel search, capture, symbols */
+};
+
+struct ss_session;
+
+/** @param g borrowed until ss_session_destroy() @return GS_OK; GS_ENOSPC: out of memory */
+GS_MUST_USE enum gs_code ss_session_create(struct guest *g, struct ss_session **s_out,
+					   struct gs_error *err);
+
+/** NULL is fine. */
+void ss_session_destroy(struct ss_session *s);
+
+/**
+ * Stop the guest, record every thread, resume it, name the addresses.
+ *
+ * A guest whose kernel cannot be found (firmware, early boot) still gives its vCPUs' registers: the
+ * result is then not complete. The guest runs again on every return.
+ *
+ * @param request borrowed
+ * @param result_out must be zeroed or deinitialised; free with ss_result_deinit()
+ * @return GS_OK, also when incomplete; GS_EINVAL: the request; GS_ENOENT: no such pid;
+ *         GS_ENOSPC: resource shortage; others from the guest's stop
+ * Threads: not a vCPU's, not an event loop's (it blocks).
+ */
+GS_MUST_USE enum gs_code ss_capture(struct ss_session *s, const struct ss_request *request,
+				    struct ss_result *result_out, struct gs_error *err);
+
+/** Free the stream; safe on a zeroed one, and twice. */
+void ss_result_deinit(struct ss_result *r);
+
+#endif

@@ -1,0 +1,2 @@
+kcdata_SRCS  :=
+kcdata_DOORS :=

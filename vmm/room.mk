@@ -1,0 +1,3 @@
+# vmm: the KVM ARM64 machine
+vmm_SRCS  :=
+vmm_DOORS := vmm/vmm.h

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A minimal ARM64 machine on KVM that offers itself as a guest to the introspector. */
+#ifndef VMM_VMM_H
+#define VMM_VMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "introspect/guest/guest.h"
+
+/*
+ *	struct vmm *vm;
+ *	if (vmm_create(&config, &vm, &err) || vmm_start(vm, &err))
+ *		…
+ *	struct guest *g = vmm_guest(vm);	// valid until vmm_destroy
+ *	…
+ *	vmm_kill(vm);				// or wait for on_end
+ *	vmm_destroy(vm);
+ *
+ * Guest-physical memory map (everything not named is unmapped):
+ *
+ *	0x0800_0000  GICv3 distributor		64 KiB
+ *	0x080a_0000  GICv3 redistributors	128 KiB for each vCPU
+ *	0x0900_0000  PL011 console		4 KiB, SPI 1
+ *	0x4000_0000  RAM			config.ram_bytes
+ */
+
+#define VMM_RAM_BASE	   UINT64_C(0x40000000)
+#define VMM_RAM_MIN	   (UINT64_C(64) << 20)
+#define VMM_CPUS_MAX	   64
+#define VMM_CMDLINE_MAX	   2048 /* COMMAND_LINE_SIZE of arm64 Linux, NUL included */
+#define VMM_CONSOLE_BUFFER_DEFAULT (UINT64_C(4) << 20)
+
+/** Why a guest no longer runs. */
+enum vmm_end {
+	VMM_RUNNING = 0,
+	VMM_END_POWEROFF, /* PSCI SYSTEM_OFF */
+	VMM_END_REBOOT,	  /* PSCI SYSTEM_RESET or SYSTEM_RESET2 */
+	VMM_END_CRASH,	  /* PSCI-reported crash event (KVM_SYSTEM_EVENT_CRASH) */
+	VMM_END_ERROR,	  /* KVM could not go on; vmm_end_report() has the registers */
+	VMM_END_KILLED,	  /* vmm_kill() */
+};
+
+struct vmm_config {
+	const char *kernel_path; /* ARM64 Image, plain or gzip-compressed */
+	const char *initrd_path; /* NULL: none */
+	const char *cmdline;	 /* NULL: empty */
+	uint64_t ram_bytes;	 /* VMM_RAM_MIN and up; rounded up to a host page */
+	uint32_t cpus;		 /* 1 … VMM_CPUS_MAX */
+	uint32_t clusters;	 /* 1 … cpus; vCPU i is in cluster i / ceil(cpus / clusters) */
+
+	int console_in;	 /* descriptor the guest's console input is read from; -1: none; borrowed */
+	int console_out; /* where its output goes; -1: nowhere; borrowed; made non-blocking never */
+	uint64_t console_buffer; /* bytes kept for a slow reader; 0: VMM_CONSOLE_BUFFER_DEFAULT */
+
+	/**
+	 * Gets all console output in order, also what a slow console_out has to drop; called on the
+	 * console thread; must not block for long. May be NULL.
+	 */
+	void (*on_console)(void *arg, const char *bytes, size_t len);
+	/**
+	 * Called once, on a vCPU's or the killer's thread, when the guest has ended; meant to wake
+	 * an event loop. Must not call back into the vmm except vmm_ended(). May be NULL.
+	 */
+	void (*on_end)(void *arg, enum vmm_end end);
+	void *arg; /* of both */
+};
+
+struct vmm_status {
+	enum vmm_end end;
+	uint32_t stop_depth;	    /* stops in force */
+	uint64_t uptime_ns;	    /* since vmm_start() */
+	uint64_t stopped_ns;	    /* total time between stop and resume */
+	uint64_t stop_count;	    /* outermost stops so far */
+	uint64_t console_bytes;	    /* written by the guest */
+	uint64_t console_dropped;   /* of these, lost to a slow reader of console_out */
+	uint64_t unknown_mmio;	    /* accesses to no device: reads are 0, writes ignored */
+	uint32_t vcpus_on;	    /* as of the last stop; 0 before the first */
+};
+
+struct vmm;
+
+/**
+ * Open KVM, make the machine and load the kernel; nothing runs yet.
+ *
+ * @param config borrowed for the call, its descriptors, callbacks and arg until vmm_destroy()
+ * @param vm_out returned: free with vmm_destroy()
+ * @return GS_OK; GS_ENOENT: a file or /dev/kvm is not there; GS_EDENIED; GS_EMALFORMED: not an Image;
+ *         GS_ETOOBIG: does not fit into RAM; GS_ENOTSUP: something this host's KVM or CPU cannot do;
+ *         GS_EINVAL: a number out of range; GS_ESYS. The text says what to do about it.
+ */
+GS_MUST_USE enum gs_code vmm_create(const struct vmm_config *config, struct vmm **vm_out,
+				    struct gs_error *err);
+
+/** Start the vCPU and console threads. Once only. @return GS_OK; GS_ESYS: a thread did not start */
+GS_MUST_USE enum gs_code vmm_start(struct vmm *vm, struct gs_error *err);
+
+/** The machine as a guest; borrowed, valid until vmm_destroy(). Stop works before vmm_start() too. */
+struct guest *vmm_guest(struct vmm *vm);
+
+/** Whether and why the guest has ended. Threads: any. */
+enum vmm_end vmm_ended(const struct vmm *vm);
+
+/**
+ * What is known about an end by error: reason and the vCPU's registers, several lines.
+ * @return a string that lives as long as the vm; empty unless VMM_END_ERROR
+ */
+const char *vmm_end_report(const struct vmm *vm);
+
+/** Counters; Threads: any. */
+void vmm_status_get(const struct vmm *vm, struct vmm_status *status_out);
+
+/** End the guest now; safe in every state, also stopped; does nothing when it has ended. Threads: any. */
+void vmm_kill(struct vmm *vm);
+
+/** Kill if needed, join all threads, hand the rest of the console to console_out (at most 1 s), free. */
+void vmm_destroy(struct vmm *vm);
+
+#endif
