@@ -16,7 +16,8 @@ VERSION := 0.1.0
 HOST_ARCH := $(shell uname -m)
 ARCH      ?= $(HOST_ARCH)
 FLAVOUR   ?= release
-B         := build/$(ARCH)/$(FLAVOUR)
+BUILD     ?= build
+B         := $(BUILD)/$(ARCH)/$(FLAVOUR)
 SYSROOT   := build/arm64-root
 
 Q := $(if $(V),,@)
@@ -142,4 +143,4 @@ distclean: ## remove the whole build folder
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 20
 
--include $(shell find build -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
