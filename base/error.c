@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/util.h"
+
 const char *gs_code_name(enum gs_code code)
 {
 	switch (code) {
@@ -59,6 +61,11 @@ void gs_error_prefix(struct gs_error *err, enum gs_code code, const char *fmt, .
 	va_start(ap, fmt);
 	int n = vsnprintf(err->text, sizeof(err->text), fmt, ap);
 	va_end(ap);
-	if (n >= 0 && (size_t)n < sizeof(err->text) && old[0])
-		snprintf(err->text + n, sizeof(err->text) - (size_t)n, ": %s", old);
+	if (n < 0 || !old[0])
+		return;
+	/* what does not fit is cut at the end: the reason's start says most */
+	for (const char *from[] = { ": ", old }, **f = from; f < from + 2; f++)
+		for (const char *c = *f; *c && (size_t)n < sizeof(err->text) - 1; c++)
+			err->text[n++] = *c;
+	err->text[gs_min((uint64_t)n, sizeof(err->text) - 1)] = '\0';
 }

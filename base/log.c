@@ -23,18 +23,17 @@ void gs_log(enum gs_log_level level, const char *fmt, ...)
 	if ((int)level > atomic_load_explicit(&log_level, memory_order_relaxed))
 		return;
 
-	char text[768];
+	char text[320];
 	va_list ap;
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 
-	char shown[1024];
-	gs_escape_terminal(text, sizeof(text), shown, sizeof(shown));
-
-	char line[1200];
-	int n = snprintf(line, sizeof(line), "guestshot: %s: %s\n", names[level], shown);
+	char line[800];
+	size_t n = (size_t)snprintf(line, sizeof(line), "guestshot: %s: ", names[level]);
+	n += gs_escape_terminal(text, sizeof(text), line + n, sizeof(line) - n - 1);
+	line[n++] = '\n';
 	/* One write, so that lines of several threads do not mix. Nobody is left to tell if it fails. */
-	if (n > 0 && write(STDERR_FILENO, line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1) < 0)
+	if (write(STDERR_FILENO, line, n) < 0)
 		return;
 }

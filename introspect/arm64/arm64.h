@@ -8,9 +8,10 @@
  *	if (!a64_regime_init(&r, regs.tcr_el1, regs.ttbr0_el1, regs.ttbr1_el1))
  *		rc = a64_read(&r, guest, GVA(address), buf, len, NULL);
  *
- * We read memory as a debugger does, not as the CPU: access permissions, the access flag, execute-never
- * and the contiguous hint do not matter to a translation. Section numbers are those of the Arm
- * Architecture Reference Manual, DDI 0487, issue J.a.
+ * We read memory as a debugger does, not as the CPU: access permissions, the access flag, execute
+ * never and the contiguous hint do not matter to a translation; nor does the limit that IPS puts on
+ * output addresses, since what lies beyond it is no RAM. Section numbers are those of the Arm
+ * Architecture Reference Manual, DDI 0487, issue J.a. Not handled: 128-bit descriptors (FEAT_D128).
  *
  * Threads: a regime is read-only after init. Nothing here allocates or blocks; all of it is legal
  * while the guest is stopped.
@@ -23,7 +24,7 @@
 #include "base/error.h"
 #include "introspect/guest/guest.h"
 
-/** One half (TTBR0 or TTBR1) of a translation regime. */
+/** One half (TTBR0 or TTBR1) of a translation regime; an illegal one is all zero but for tbi. */
 struct a64_half {
 	bool enabled;	      /* EPDn clear and the fields legal */
 	bool tbi;	      /* top byte of an address ignored */
@@ -60,17 +61,21 @@ struct a64_mapping {
 };
 
 /**
- * Set both halves up from live register values (TCR_EL1: D17.2.131; walks: D8.2).
+ * Set both halves up from live register values (TCR_EL1: D19.2.139; walks: D8.2).
  *
- * A half with a reserved granule code, an impossible TnSZ, or EPDn set is left disabled: translating
- * through it is A64_DISABLED.
+ * A half with a reserved granule code, an impossible TnSZ, or EPDn set is left disabled:
+ * translating through it is A64_DISABLED. With EPDn alone the fields and the table are filled in
+ * all the same.
  *
  * @return GS_OK; GS_EMALFORMED: neither half is usable
  */
 GS_MUST_USE enum gs_code a64_regime_init(struct a64_regime *r, uint64_t tcr_el1, uint64_t ttbr0_el1,
 					 uint64_t ttbr1_el1);
 
-/** Set one half's table from a TTBR value; ASID, CnP and the 52-bit base layout are handled. */
+/**
+ * Set one half's table from a TTBR value; ASID, CnP and the 52-bit base layout are handled.
+ * Does nothing to an illegal half.
+ */
 void a64_half_set_table(struct a64_half *h, uint64_t ttbr);
 
 /**
@@ -78,20 +83,21 @@ void a64_half_set_table(struct a64_half *h, uint64_t ttbr);
  *
  * @param r    the regime
  * @param g    whose memory; the walk never reads outside of its RAM
- * @param va   any value; the top byte is ignored where TBI says so
- * @return A64_OK; the reason otherwise, and *out is not written (the place it leads to need not be RAM)
+ * @param va   any value; bit 55 chooses the half, the top byte is ignored where TBI says so
+ * @return A64_OK (the place it leads to need not be RAM); else the reason, and *out is not written.
+ *         In a disabled half every address is A64_DISABLED, canonical or not.
  */
 enum a64_fault a64_translate(const struct a64_regime *r, const struct guest *g, gva_t va,
 			     struct a64_mapping *out);
 
 /**
- * Copy guest-virtual memory, page by page.
+ * Copy guest-virtual memory, page by page. Running past the last address is A64_NOT_CANONICAL.
  *
- * @param fault_out  may be NULL; why, when not GS_OK
+ * @param fault_out  may be NULL; A64_OK with GS_OK, else why
  * @return GS_OK; GS_EFAULT: bytes before the fault may have been copied
  */
-GS_MUST_USE enum gs_code a64_read(const struct a64_regime *r, const struct guest *g, gva_t va, void *buf,
-				  size_t len, enum a64_fault *fault_out);
+GS_MUST_USE enum gs_code a64_read(const struct a64_regime *r, const struct guest *g, gva_t va,
+				  void *buf, size_t len, enum a64_fault *fault_out);
 
 /** Text of a fault, for messages; never NULL. */
 const char *a64_fault_name(enum a64_fault fault);
@@ -117,27 +123,29 @@ static inline unsigned int a64_pstate_el(uint64_t pstate)
 	return (unsigned int)BITS(pstate, 3, 2);
 }
 
-/* --- instructions -------------------------------------------------------------------------------- */
+/* --- instructions ----------------------------------------------------------------------------- */
 
+/* Register 31 is SP in ADD_IMM and as the base of LDR_IMM, the zero register elsewhere. */
 enum a64_insn_kind {
 	A64_INSN_OTHER,
-	A64_INSN_ADRP,	   /* rd = imm (absolute page address) */
-	A64_INSN_ADR,	   /* rd = imm (absolute address) */
-	A64_INSN_ADD_IMM,  /* rd = rn + imm, 64-bit */
-	A64_INSN_LDR_IMM,  /* rd = [rn + imm], 64-bit, unsigned offset */
-	A64_INSN_MRS,	   /* rd = system register imm (op0:op1:CRn:CRm:op2 as in bits 20:5, 16 bits) */
-	A64_INSN_MSR,	   /* system register imm = rd */
-	A64_INSN_BRANCH,   /* b imm */
-	A64_INSN_CALL,	   /* bl imm */
-	A64_INSN_RET,
+	A64_INSN_ADRP,	  /* rd = imm (absolute page address) */
+	A64_INSN_ADR,	  /* rd = imm (absolute address) */
+	A64_INSN_ADD_IMM, /* rd = rn + imm, 64-bit, imm shifted already; mov to or from sp is one */
+	A64_INSN_LDR_IMM, /* rd = [rn + imm], 64-bit, unsigned offset */
+	A64_INSN_MRS,	  /* rd = system register imm (op0:op1:CRn:CRm:op2 as in bits 20:5) */
+	A64_INSN_MSR,	  /* system register imm = rd; the form with an immediate is OTHER */
+	A64_INSN_BRANCH,  /* b imm (absolute address) */
+	A64_INSN_CALL,	  /* bl imm (absolute address) */
+	A64_INSN_RET,	  /* ret rn; retaa and retab with rn = 30 */
 };
 
 /* System registers as A64_INSN_MRS/MSR give them: op0<<14 | op1<<11 | CRn<<7 | CRm<<3 | op2. */
-#define A64_SYSREG(op0, op1, crn, crm, op2)                                                        \
+#define A64_SYSREG(op0, op1, crn, crm, op2) \
 	((op0) << 14 | (op1) << 11 | (crn) << 7 | (crm) << 3 | (op2))
 #define A64_SYSREG_TPIDR_EL1 A64_SYSREG(3, 0, 13, 0, 4)
 #define A64_SYSREG_SP_EL0    A64_SYSREG(3, 0, 4, 1, 0)
 
+/** Fields that a kind does not have are 0. */
 struct a64_insn {
 	enum a64_insn_kind kind;
 	uint8_t rd;
@@ -145,7 +153,7 @@ struct a64_insn {
 	uint64_t imm;
 };
 
-/** Decode one instruction word at @p pc; whatever is not in enum a64_insn_kind is A64_INSN_OTHER. */
+/** Decode the instruction word at @p pc; whatever enum a64_insn_kind has not is A64_INSN_OTHER. */
 struct a64_insn a64_decode(uint32_t word, uint64_t pc);
 
 #endif

@@ -191,7 +191,7 @@ GS_MUST_USE static inline enum gs_code guest_read_u64(const struct guest *g, gpa
 		return GS_EFAULT;
 	uint64_t offset = at.a - r->start.a;
 	if (r->host && !(offset & 7) && r->size - offset >= 8) {
-		*value_out = *(const volatile uint64_t *)((const char *)r->host + offset);
+		*value_out = *(const volatile uint64_t *)(const void *)((const char *)r->host + offset);
 		return GS_OK;
 	}
 	return guest_read(g, at, value_out, sizeof(*value_out));

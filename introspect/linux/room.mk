@@ -1,2 +1,4 @@
-linux_SRCS  :=
-linux_DOORS :=
+# introspect/linux: the guest OS
+linux_SRCS  := introspect/linux/find.c introspect/linux/kallsyms.c introspect/linux/task.c \
+               introspect/linux/types.c introspect/linux/unwind.c introspect/linux/view.c
+linux_DOORS := introspect/linux/linux.h

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernel's own symbol table, found and decoded from bare memory. Private to introspect/linux. */
+#ifndef INTROSPECT_LINUX_KALLSYMS_H
+#define INTROSPECT_LINUX_KALLSYMS_H
+
+/*
+ * The tables lie in .rodata (scripts/kallsyms.c). What differs between kernels is their order and how
+ * an address is encoded; which it is, is decided by which reading makes the table sorted, never by a
+ * version (6.1 stable took 6.2's tables):
+ *
+ *   style A  offsets u32[n], relative_base u64, num_syms u32, names, markers u32[],
+ *            (seqs_of_names u8[3n],) token_table, token_index u16[256]
+ *   style B  num_syms, names, markers, token_table, token_index, offsets u32[n], relative_base,
+ *            (seqs_of_names)
+ *   style C  as B, but offsets s32[n] count from their own place, and there is no relative_base
+ *
+ * Up to 15 zero bytes may lie between two tables.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* The tables of the largest kernel seen (7.3, 240,018 symbols) span 6 MiB around token_index. */
+#define KALLSYMS_REACH_BEFORE (UINT64_C(16) << 20)
+#define KALLSYMS_REACH_AFTER  (UINT64_C(16) << 20)
+
+#define KALLSYMS_MIN_SYMS 1024
+#define KALLSYMS_MAX_SYMS (1u << 21)
+
+struct kallsyms {
+	char style; /* 'A', 'B', 'C' */
+	bool absolute; /* addresses are guest-virtual; else they count from the image's bytes (style C) */
+	uint32_t n;
+	uint64_t relative_base;	   /* styles A and B */
+	uint64_t token_table;	   /* offset of token_table in the bytes it was found in */
+	uint64_t *address;	   /* n, ascending; style C: offset in those bytes + bias */
+	uint32_t *name_offset;	   /* n, into names */
+	uint8_t *names;		   /* compressed */
+	size_t names_size;
+	char tokens[4096 + 1];	   /* token_table, every token terminated */
+	uint16_t token_index[256];
+	uint32_t *hash;		   /* open addressing, index + 1; hash_size is a power of two */
+	uint32_t hash_size;
+};
+
+/**
+ * Where the next token_index may begin: 256 ascending u16 of which the first is 0.
+ *
+ * @param data, size  the bytes to look through
+ * @param from        offset to start at
+ * @return offset of the candidate, or @p size when there is none (more)
+ */
+size_t kallsyms_next_candidate(const uint8_t *data, size_t size, size_t from);
+
+/** Whether the bytes before a candidate really are a token table, which tells nearly all others apart. */
+bool kallsyms_has_tokens(const uint8_t *data, size_t size, size_t token_index);
+
+/**
+ * Decode the tables around a candidate.
+ *
+ * @param data, size   bytes that hold all tables: KALLSYMS_REACH_… around the candidate where there are
+ * @param token_index  offset of the candidate in them
+ * @param ks_out       freed by kallsyms_deinit(), also after a failure
+ * @return GS_OK; GS_ENOENT: not the tables; GS_EMALFORMED: they are, but no encoding of the addresses
+ *         makes them ascend; GS_ENOSPC: out of memory
+ */
+GS_MUST_USE enum gs_code kallsyms_decode(const uint8_t *data, size_t size, size_t token_index,
+					 struct kallsyms *ks_out, struct gs_error *err);
+
+void kallsyms_deinit(struct kallsyms *ks);
+
+/** Move all addresses of a style C table to where the image really is. */
+void kallsyms_rebase(struct kallsyms *ks, uint64_t delta);
+
+/**
+ * Expand the name of symbol @p i.
+ *
+ * @param type_out  nm letter; may be NULL
+ * @param name      gets it, terminated, cut at @p size
+ */
+void kallsyms_name(const struct kallsyms *ks, uint32_t i, char *type_out, char *name, size_t size);
+
+/** Index of the first symbol above @p address; the one that covers it is before. */
+uint32_t kallsyms_upper_bound(const struct kallsyms *ks, uint64_t address);
+
+/** Lowest address of a name. @return GS_OK, GS_ENOENT */
+GS_MUST_USE enum gs_code kallsyms_find(const struct kallsyms *ks, const char *name,
+				       uint64_t *address_out);
+
+#endif

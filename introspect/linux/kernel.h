@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is known of a guest's kernel once it is found. Private to introspect/linux. */
+#ifndef INTROSPECT_LINUX_KERNEL_H
+#define INTROSPECT_LINUX_KERNEL_H
+
+#include "introspect/linux/kallsyms.h"
+#include "introspect/linux/linux.h"
+#include "introspect/linux/types.h"
+
+/* Half-open range of addresses; empty when the kernel lacks the symbols. */
+struct lnx_range {
+	uint64_t start, end;
+};
+
+/* Bytes of the token table kept to recognise the kernel again. */
+#define LNX_PROOF_BYTES 256
+/* Functions through which an exception taken in EL1 enters: el1h_64_sync, el1_irq, … */
+#define LNX_ENTRIES_MAX 16
+
+struct lnx_kernel {
+	struct kallsyms ks;
+	struct lnx_types types;
+	struct a64_regime regime; /* half[1]: swapper_pg_dir; half[0] disabled */
+	uint64_t voffset;	  /* guest-virtual minus guest-physical address in the image */
+	gpa_t proof_pa;		  /* of the token table */
+	uint8_t proof[LNX_PROOF_BYTES];
+
+	struct lnx_range text, init_text, sched_text, lock_text;
+	struct lnx_range el1_entry[LNX_ENTRIES_MAX];
+	uint32_t el1_entries;
+
+	uint64_t thread_size; /* bytes of a kernel stack; also of an IRQ stack */
+	gva_t entry_task;     /* link-time addresses of per-CPU variables; a = 0: not found */
+	gva_t runqueues;
+	gva_t irq_stack_ptr;
+	gva_t overflow_stack;
+	gva_t init_task;
+
+	/* what of a task_struct is read, as few copies as the distances allow */
+	struct lnx_span {
+		uint32_t offset, size;
+	} span[LNX_M_TASK_LAST + 1];
+	uint32_t spans;
+
+	char banner[LNX_BANNER_MAX];
+	char release[65]; /* __NEW_UTS_LEN + 1 */
+};
+
+static inline bool lnx_range_has(struct lnx_range r, uint64_t address)
+{
+	return address >= r.start && address < r.end;
+}
+
+/* Whether an address can be an instruction of the kernel: image text, or mapped executable (modules, BPF). */
+bool lnx_is_text(struct lnx_view *v, uint64_t address);
+
+static inline uint64_t lnx_strip(const struct lnx_kernel *k, uint64_t address)
+{
+	return a64_strip(address, k->regime.half[1].va_bits);
+}
+
+/* Plausible address of a kernel object: high half, canonical, 8-aligned. */
+static inline bool lnx_is_object(const struct lnx_kernel *k, uint64_t address)
+{
+	return (address & 7) == 0 && address >> k->regime.half[1].va_bits ==
+					     ~UINT64_C(0) >> k->regime.half[1].va_bits;
+}
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An ARM64 Linux guest: finding its kernel, naming addresses, reading tasks, unwinding stacks. */
+#ifndef INTROSPECT_LINUX_LINUX_H
+#define INTROSPECT_LINUX_LINUX_H
+
+/*
+ * From memory and registers alone: symbols come from the kernel's own kallsyms tables, structure
+ * offsets from its own BTF, roots from decoded instructions; no version number decides anything.
+ *
+ *	struct lnx_kernel *k;
+ *	if (!lnx_kernel_find(g, regs, g->vcpu_count, &k, &err)) {
+ *		struct lnx_view v;
+ *		lnx_view_init(&v, k, g);
+ *		…lnx_list_collect(), lnx_task_read(), lnx_unwind()…
+ *		lnx_kernel_destroy(k);
+ *	}
+ *
+ * Threads: a kernel is read-only once found and may be shared; a view belongs to one thread.
+ * lnx_kernel_find() allocates and is slow (tens of ms): call it with the guest running. Everything
+ * that takes a view allocates nothing and is legal while the guest is stopped.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "introspect/arm64/arm64.h"
+#include "introspect/guest/guest.h"
+
+#define LNX_COMM_LEN	  16
+#define LNX_BANNER_MAX	  256
+#define LNX_SYMBOL_MAX	  512 /* KSYM_NAME_LEN of 6.1 and later, NUL included */
+#define LNX_FRAMES_MAX	  1024 /* THREAD_SIZE / sizeof(frame record), 16 KiB stacks */
+#define LNX_TASK_SIZE_MAX 16384
+/* PID_MAX_LIMIT (include/linux/threads.h): no list of tasks is longer. */
+#define LNX_TASKS_MAX (4u << 20)
+
+struct lnx_kernel;
+
+/* --- finding the kernel -------------------------------------------------------------------------- */
+
+/**
+ * Find the kernel of a guest.
+ *
+ * @param g      the guest; may be running; borrowed until lnx_kernel_destroy()
+ * @param regs   registers of its vCPUs, as of any recent moment
+ * @param n      how many
+ * @param k_out  returned: free with lnx_kernel_destroy()
+ * @return GS_OK; GS_ENOENT: no kernel (yet), the text names the step that failed;
+ *         GS_EMALFORMED: its tables contradict each other; GS_ENOSPC: out of memory
+ */
+GS_MUST_USE enum gs_code lnx_kernel_find(struct guest *g, const struct guest_vcpu_regs *regs,
+					 uint32_t n, struct lnx_kernel **k_out, struct gs_error *err);
+
+/** NULL is fine. */
+void lnx_kernel_destroy(struct lnx_kernel *k);
+
+/** Whether the kernel found earlier is still the one in memory (a few reads; legal while stopped). */
+bool lnx_kernel_is_current(const struct lnx_kernel *k, const struct guest *g);
+
+/** The banner ("Linux version 6.1.0-…"), one line, unescaped guest text; never NULL, may be empty. */
+const char *lnx_kernel_banner(const struct lnx_kernel *k);
+
+struct lnx_kernel_info {
+	const char *release; /* "6.1.0-57-cloud-arm64", unescaped; as long as the kernel */
+	uint64_t text;	     /* address of _stext */
+	uint64_t voffset;    /* guest-virtual minus guest-physical address of the image */
+	uint32_t page_size;
+	uint32_t va_bits;
+	uint32_t symbols;
+	char kallsyms_style; /* 'A', 'B' or 'C': see kallsyms.h */
+};
+
+struct lnx_kernel_info lnx_kernel_info_get(const struct lnx_kernel *k);
+
+/* --- symbols ------------------------------------------------------------------------------------- */
+
+enum lnx_symbol_flags {
+	LNX_SYMBOL_SCHED = 1u << 0, /* in the scheduler's or the locks' text: /proc/PID/stack hides it */
+};
+
+struct lnx_symbol {
+	uint64_t start;
+	uint64_t size; /* to the next symbol */
+	uint32_t flags; /* enum lnx_symbol_flags */
+	char type;	/* nm letter */
+	char name[LNX_SYMBOL_MAX];
+};
+
+/**
+ * The symbol that covers an address in the kernel image (binary search).
+ *
+ * Of several symbols at one address the first is taken that is not a mapping symbol ("$x"), as the
+ * kernel does for %pB.
+ *
+ * @return GS_OK; GS_ENOENT: not in the image's text or init text
+ */
+GS_MUST_USE enum gs_code lnx_symbol_at(const struct lnx_kernel *k, gva_t address,
+				       struct lnx_symbol *symbol_out);
+
+/** Address of a symbol by its full name, the lowest if there are several. @return GS_OK, GS_ENOENT */
+GS_MUST_USE enum gs_code lnx_symbol_find(const struct lnx_kernel *k, const char *name,
+					 gva_t *address_out);
+
+/* --- reading ------------------------------------------------------------------------------------- */
+
+#define LNX_TLB_SIZE 64
+
+/** One thread's way to read the guest's kernel memory; dies with the stop, so that no translation is stale. */
+struct lnx_view {
+	const struct lnx_kernel *k;
+	const struct guest *g;
+	struct {
+		uint64_t va; /* page address | 1, or 0 for none */
+		gpa_t pa;
+	} tlb[LNX_TLB_SIZE];
+	uint64_t reads;		       /* successful copies */
+	uint64_t bytes;		       /* copied */
+	uint64_t faults[A64_FAULTS];   /* failed translations by reason */
+};
+
+void lnx_view_init(struct lnx_view *v, const struct lnx_kernel *k, const struct guest *g);
+
+/** Copy kernel memory. @return GS_OK; GS_EFAULT (counted by reason in the view) */
+GS_MUST_USE enum gs_code lnx_read(struct lnx_view *v, gva_t va, void *buf, size_t len);
+GS_MUST_USE enum gs_code lnx_read_u64(struct lnx_view *v, gva_t va, uint64_t *value_out);
+GS_MUST_USE enum gs_code lnx_read_u32(struct lnx_view *v, gva_t va, uint32_t *value_out);
+
+/**
+ * Addresses of the nodes of a kernel list, the head left out.
+ *
+ * @param head   address of the struct list_head that is the head
+ * @param nodes  room for @p max addresses
+ * @param n_out  always written: how many distinct nodes were found, also before an error
+ * @return GS_OK; GS_EFAULT: a link could not be read; GS_ELOOP: the list comes back to one of its
+ *         nodes instead of its head; GS_ENOSPC: more than @p max nodes
+ * Origin: struct list_head is {next, prev} (include/linux/types.h, 5.10 to 7.3). Forward links stay
+ * good on a list that a stopped vCPU was changing.
+ */
+GS_MUST_USE enum gs_code lnx_list_collect(struct lnx_view *v, gva_t head, gva_t *nodes, uint32_t max,
+					  uint32_t *n_out);
+
+/* --- tasks --------------------------------------------------------------------------------------- */
+
+/** Addresses of the task structures of all thread-group leaders, init_task excluded; see lnx_list_collect(). */
+GS_MUST_USE enum gs_code lnx_processes_collect(struct lnx_view *v, gva_t *tasks, uint32_t max,
+					       uint32_t *n_out);
+
+/** Addresses of all threads of the process whose signal structure is @p signal. */
+GS_MUST_USE enum gs_code lnx_threads_collect(struct lnx_view *v, gva_t signal, gva_t *tasks,
+					     uint32_t max, uint32_t *n_out);
+
+/** Which optional facts of struct lnx_task this kernel has and could be read. */
+enum lnx_task_valid {
+	LNX_TASK_HAS_CPU = 1u << 0,
+	LNX_TASK_HAS_TIMES = 1u << 1,	 /* utime, stime, sum_exec_runtime */
+	LNX_TASK_HAS_SWITCHES = 1u << 2, /* nvcsw, nivcsw */
+	LNX_TASK_HAS_START = 1u << 3,	 /* start_time, start_boottime */
+	LNX_TASK_HAS_FAULTS = 1u << 4,	 /* min_flt, maj_flt */
+	LNX_TASK_HAS_PRIO = 1u << 5,	 /* prio, static_prio, rt_priority, policy */
+	LNX_TASK_HAS_LAST_RUN = 1u << 6, /* exec_start */
+};
+
+/** A thread as its task_struct says; field names are the kernel's. */
+struct lnx_task {
+	gva_t address;
+	uint32_t valid; /* enum lnx_task_valid */
+	int32_t pid;
+	int32_t tgid;
+	char comm[LNX_COMM_LEN]; /* terminated, unescaped */
+	char state;		 /* the letter of /proc/PID/stat */
+	uint32_t raw_state;
+	uint32_t exit_state;
+	uint32_t flags; /* PF_* */
+	uint32_t on_cpu;
+	uint32_t cpu;
+	int32_t prio, static_prio;
+	uint32_t rt_priority, policy;
+	uint64_t utime_ns, stime_ns, sum_exec_runtime_ns;
+	uint64_t nvcsw, nivcsw;
+	uint64_t start_time_ns, start_boottime_ns;
+	uint64_t exec_start_ns; /* the run queue's clock when it last began to run or was accounted */
+	uint64_t min_flt, maj_flt;
+	gva_t mm, signal, stack, real_parent, group_leader;
+	uint64_t context_fp, context_sp, context_pc; /* thread.cpu_context */
+};
+
+#define LNX_PF_KTHREAD UINT32_C(0x00200000) /* include/linux/sched.h, 5.10 to 7.3 */
+
+/**
+ * Read one task_struct.
+ *
+ * @return GS_OK; GS_EFAULT: a needed part is unreadable; GS_EMALFORMED: it does not look like a task
+ */
+GS_MUST_USE enum gs_code lnx_task_read(struct lnx_view *v, gva_t address, struct lnx_task *task_out);
+
+/** tgid of the task at @p address (a parent, say). */
+GS_MUST_USE enum gs_code lnx_task_tgid(struct lnx_view *v, gva_t address, int32_t *tgid_out);
+
+/** init_task. Its threads and relatives are reached like any other's. */
+gva_t lnx_init_task(const struct lnx_kernel *k);
+
+/**
+ * The idle task of a CPU, from its run queue.
+ *
+ * @param tpidr_el1 the CPU's per-CPU offset (TPIDR_EL1 of its vCPU)
+ * @return GS_OK; GS_ENOENT: this kernel's run queue was not found; GS_EFAULT, GS_EMALFORMED
+ */
+GS_MUST_USE enum gs_code lnx_idle_task(struct lnx_view *v, uint64_t tpidr_el1, gva_t *task_out);
+
+/**
+ * The task a vCPU executes: SP_EL0 where the kernel keeps it there, else the per-CPU __entry_task;
+ * in both cases only if what is there is a task.
+ *
+ * @return GS_OK; GS_ENOENT: no task (early boot, registers unknown, vCPU off)
+ */
+GS_MUST_USE enum gs_code lnx_vcpu_current(struct lnx_view *v, const struct guest_vcpu_regs *regs,
+					  gva_t *task_out);
+
+/* --- stacks -------------------------------------------------------------------------------------- */
+
+/** What the address of a frame is; decides how it is looked up. */
+enum lnx_frame_kind {
+	LNX_FRAME_RETURN = 0, /* a return address: belongs to the instruction before it */
+	LNX_FRAME_PC,	      /* where a vCPU stopped: exact */
+	LNX_FRAME_LR,	      /* return address still in the link register */
+	LNX_FRAME_INTERRUPTED /* pc that an exception interrupted: exact */
+};
+
+enum lnx_unwind_end {
+	LNX_END_COMPLETE = 0, /* the outermost frame was reached */
+	LNX_END_NO_STACK,     /* the task has none (a zombie whose stack is freed) */
+	LNX_END_UNREADABLE,   /* a frame record could not be read */
+	LNX_END_BAD_RECORD,   /* a frame pointer outside of the stack, misaligned, or not rising */
+	LNX_END_NOT_TEXT,     /* a return address that is not kernel text */
+	LNX_END_TRUNCATED,    /* more frames than there is room for */
+	LNX_ENDS
+};
+
+const char *lnx_unwind_end_name(enum lnx_unwind_end end);
+
+struct lnx_stack {
+	uint64_t *address; /* caller's room for LNX_FRAMES_MAX */
+	uint8_t *kind;	   /* enum lnx_frame_kind, as many */
+	uint32_t count;
+	enum lnx_unwind_end end;
+	uint64_t end_at; /* the frame pointer or address that ended it, unless complete */
+};
+
+/**
+ * Kernel stack of a task that is not running, from its saved context.
+ * An empty stack with LNX_END_NO_STACK is a result, not an error.
+ */
+void lnx_unwind_blocked(struct lnx_view *v, const struct lnx_task *task, struct lnx_stack *stack);
+
+/**
+ * Kernel stack of a vCPU, from its registers: nothing for one in user mode.
+ *
+ * @param task  what it executes, or NULL when that is not known (only the IRQ stack is then allowed)
+ */
+void lnx_unwind_running(struct lnx_view *v, const struct lnx_task *task,
+			const struct guest_vcpu_regs *regs, struct lnx_stack *stack);
+
+#endif

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tasks: the lists they are on, what a task_struct says, which one a vCPU executes. */
+#include <string.h>
+
+#include "introspect/linux/kernel.h"
+
+/* task.__state and task.exit_state (include/linux/sched.h, 5.10 to 7.3). */
+#define TASK_INTERRUPTIBLE   0x1u
+#define TASK_UNINTERRUPTIBLE 0x2u
+#define TASK_STOPPED	     0x4u
+#define TASK_TRACED	     0x8u
+#define EXIT_DEAD	     0x10u
+#define EXIT_ZOMBIE	     0x20u
+#define TASK_PARKED	     0x40u
+#define TASK_NOLOAD	     0x400u
+#define TASK_RTLOCK_WAIT     0x1000u
+#define TASK_IDLE	     (TASK_UNINTERRUPTIBLE | TASK_NOLOAD)
+
+static const struct lnx_field *field(const struct lnx_kernel *k, enum lnx_member m)
+{
+	return &k->types.member[m];
+}
+
+static gva_t member_address(const struct lnx_kernel *k, gva_t object, enum lnx_member m)
+{
+	return GVA(object.a + field(k, m)->offset);
+}
+
+/* An unsigned member of 1, 2, 4 or 8 bytes out of a copy of the structure; absent ones are 0. */
+static uint64_t get(const struct lnx_kernel *k, const uint8_t *copy, enum lnx_member m)
+{
+	const struct lnx_field *f = field(k, m);
+	uint64_t value = 0;
+
+	if (f->present)
+		memcpy(&value, copy + f->offset, gs_min(f->size, sizeof(value)));
+	return value;
+}
+
+/* The letter of /proc/PID/stat: fs/proc/array.c get_task_state() and task_state_index(). */
+static char state_letter(uint32_t state, uint32_t exit_state)
+{
+	if (exit_state & EXIT_ZOMBIE)
+		return 'Z';
+	if (exit_state & EXIT_DEAD)
+		return 'X';
+	if ((state & TASK_IDLE) == TASK_IDLE)
+		return 'I';
+	if (state & TASK_INTERRUPTIBLE)
+		return 'S';
+	if (state & (TASK_UNINTERRUPTIBLE | TASK_RTLOCK_WAIT))
+		return 'D';
+	if (state & TASK_STOPPED)
+		return 'T';
+	if (state & TASK_TRACED)
+		return 't';
+	if (state & TASK_PARKED)
+		return 'P';
+	return 'R';
+}
+
+static bool has(const struct lnx_kernel *k, enum lnx_member m)
+{
+	return field(k, m)->present;
+}
+
+static void fill_optional(const struct lnx_kernel *k, const uint8_t *copy, struct lnx_task *t)
+{
+	if (has(k, LNX_M_TASK_CPU)) {
+		t->valid |= LNX_TASK_HAS_CPU;
+		t->cpu = (uint32_t)get(k, copy, LNX_M_TASK_CPU);
+	}
+	if (has(k, LNX_M_TASK_UTIME) && has(k, LNX_M_TASK_STIME) && has(k, LNX_M_TASK_SUM_EXEC_RUNTIME)) {
+		t->valid |= LNX_TASK_HAS_TIMES;
+		t->utime_ns = get(k, copy, LNX_M_TASK_UTIME);
+		t->stime_ns = get(k, copy, LNX_M_TASK_STIME);
+		t->sum_exec_runtime_ns = get(k, copy, LNX_M_TASK_SUM_EXEC_RUNTIME);
+	}
+	if (has(k, LNX_M_TASK_NVCSW) && has(k, LNX_M_TASK_NIVCSW)) {
+		t->valid |= LNX_TASK_HAS_SWITCHES;
+		t->nvcsw = get(k, copy, LNX_M_TASK_NVCSW);
+		t->nivcsw = get(k, copy, LNX_M_TASK_NIVCSW);
+	}
+	if (has(k, LNX_M_TASK_START_TIME) && has(k, LNX_M_TASK_START_BOOTTIME)) {
+		t->valid |= LNX_TASK_HAS_START;
+		t->start_time_ns = get(k, copy, LNX_M_TASK_START_TIME);
+		t->start_boottime_ns = get(k, copy, LNX_M_TASK_START_BOOTTIME);
+	}
+	if (has(k, LNX_M_TASK_MIN_FLT) && has(k, LNX_M_TASK_MAJ_FLT)) {
+		t->valid |= LNX_TASK_HAS_FAULTS;
+		t->min_flt = get(k, copy, LNX_M_TASK_MIN_FLT);
+		t->maj_flt = get(k, copy, LNX_M_TASK_MAJ_FLT);
+	}
+	if (has(k, LNX_M_TASK_PRIO) && has(k, LNX_M_TASK_STATIC_PRIO)) {
+		t->valid |= LNX_TASK_HAS_PRIO;
+		t->prio = (int32_t)get(k, copy, LNX_M_TASK_PRIO);
+		t->static_prio = (int32_t)get(k, copy, LNX_M_TASK_STATIC_PRIO);
+		t->rt_priority = (uint32_t)get(k, copy, LNX_M_TASK_RT_PRIORITY);
+		t->policy = (uint32_t)get(k, copy, LNX_M_TASK_POLICY);
+	}
+	if (has(k, LNX_M_TASK_EXEC_START)) {
+		t->valid |= LNX_TASK_HAS_LAST_RUN;
+		t->exec_start_ns = get(k, copy, LNX_M_TASK_EXEC_START);
+	}
+}
+
+/* A comm is terminated within its 16 bytes (set_task_comm always does); anything else is no task. */
+static bool copy_comm(const struct lnx_kernel *k, const uint8_t *copy, char *comm)
+{
+	const struct lnx_field *f = field(k, LNX_M_TASK_COMM);
+	size_t n = (size_t)gs_min(f->size, LNX_COMM_LEN);
+
+	memset(comm, 0, LNX_COMM_LEN);
+	memcpy(comm, copy + f->offset, n);
+	return memchr(comm, 0, LNX_COMM_LEN) != NULL;
+}
+
+enum gs_code lnx_task_read(struct lnx_view *v, gva_t address, struct lnx_task *task_out)
+{
+	const struct lnx_kernel *k = v->k;
+	/* static per thread: too large for a stack frame, and nothing may be allocated here */
+	static _Thread_local uint8_t copy[LNX_TASK_SIZE_MAX];
+
+	if (!lnx_is_object(k, address.a))
+		return GS_EMALFORMED;
+	for (uint32_t i = 0; i < k->spans; i++) {
+		const struct lnx_span *s = &k->span[i];
+		enum gs_code rc = lnx_read(v, GVA(address.a + s->offset), copy + s->offset, s->size);
+		if (rc)
+			return rc;
+	}
+
+	struct lnx_task t = {
+		.address = address,
+		.pid = (int32_t)get(k, copy, LNX_M_TASK_PID),
+		.tgid = (int32_t)get(k, copy, LNX_M_TASK_TGID),
+		.raw_state = (uint32_t)get(k, copy, LNX_M_TASK_STATE),
+		.exit_state = (uint32_t)get(k, copy, LNX_M_TASK_EXIT_STATE),
+		.flags = (uint32_t)get(k, copy, LNX_M_TASK_FLAGS),
+		.on_cpu = (uint32_t)get(k, copy, LNX_M_TASK_ON_CPU),
+		.mm = GVA(get(k, copy, LNX_M_TASK_MM)),
+		.signal = GVA(get(k, copy, LNX_M_TASK_SIGNAL)),
+		.stack = GVA(get(k, copy, LNX_M_TASK_STACK)),
+		.real_parent = GVA(get(k, copy, LNX_M_TASK_REAL_PARENT)),
+		.group_leader = GVA(get(k, copy, LNX_M_TASK_GROUP_LEADER)),
+		.context_fp = get(k, copy, LNX_M_TASK_CONTEXT_FP),
+		.context_sp = get(k, copy, LNX_M_TASK_CONTEXT_SP),
+		.context_pc = get(k, copy, LNX_M_TASK_CONTEXT_PC),
+	};
+
+	/* PID_MAX_LIMIT bounds both ids; relatives are other tasks. */
+	if (t.pid < 0 || t.tgid < 0 || (uint32_t)t.pid > LNX_TASKS_MAX || (uint32_t)t.tgid > LNX_TASKS_MAX ||
+	    !copy_comm(k, copy, t.comm) || !lnx_is_object(k, t.real_parent.a) ||
+	    !lnx_is_object(k, t.group_leader.a))
+		return GS_EMALFORMED;
+	t.state = state_letter(t.raw_state, t.exit_state);
+	fill_optional(k, copy, &t);
+	*task_out = t;
+	return GS_OK;
+}
+
+enum gs_code lnx_task_tgid(struct lnx_view *v, gva_t address, int32_t *tgid_out)
+{
+	uint32_t tgid;
+	enum gs_code rc = lnx_read_u32(v, member_address(v->k, address, LNX_M_TASK_TGID), &tgid);
+
+	if (rc)
+		return rc;
+	if (tgid > LNX_TASKS_MAX)
+		return GS_EMALFORMED;
+	*tgid_out = (int32_t)tgid;
+	return GS_OK;
+}
+
+/* List nodes are inside of the tasks: step back from member to structure. */
+static enum gs_code collect_tasks(struct lnx_view *v, gva_t head, enum lnx_member node, gva_t *tasks,
+				  uint32_t max, uint32_t *n_out)
+{
+	enum gs_code rc = lnx_list_collect(v, head, tasks, max, n_out);
+
+	for (uint32_t i = 0; i < *n_out; i++)
+		tasks[i].a -= field(v->k, node)->offset;
+	return rc;
+}
+
+enum gs_code lnx_processes_collect(struct lnx_view *v, gva_t *tasks, uint32_t max, uint32_t *n_out)
+{
+	return collect_tasks(v, member_address(v->k, v->k->init_task, LNX_M_TASK_TASKS),
+			     LNX_M_TASK_TASKS, tasks, max, n_out);
+}
+
+enum gs_code lnx_threads_collect(struct lnx_view *v, gva_t signal, gva_t *tasks, uint32_t max,
+				 uint32_t *n_out)
+{
+	*n_out = 0;
+	if (!lnx_is_object(v->k, signal.a))
+		return GS_EMALFORMED;
+	return collect_tasks(v, member_address(v->k, signal, LNX_M_SIGNAL_THREAD_HEAD),
+			     LNX_M_TASK_THREAD_NODE, tasks, max, n_out);
+}
+
+gva_t lnx_init_task(const struct lnx_kernel *k)
+{
+	return k->init_task;
+}
+
+enum gs_code lnx_idle_task(struct lnx_view *v, uint64_t tpidr_el1, gva_t *task_out)
+{
+	const struct lnx_kernel *k = v->k;
+	uint64_t idle;
+
+	if (!k->runqueues.a || !has(k, LNX_M_RQ_IDLE))
+		return GS_ENOENT;
+	gva_t rq = GVA(k->runqueues.a + tpidr_el1); /* modulo 2^64, as the kernel adds them */
+	enum gs_code rc = lnx_read_u64(v, member_address(k, rq, LNX_M_RQ_IDLE), &idle);
+	if (rc)
+		return rc;
+	if (!lnx_is_object(k, idle))
+		return GS_EMALFORMED;
+	*task_out = GVA(idle);
+	return GS_OK;
+}
+
+/*
+ * A pointer that some register holds is a task only if what it points to reads like one and its stack
+ * pointer is one of a kernel stack.
+ */
+static bool is_task(struct lnx_view *v, uint64_t address)
+{
+	struct lnx_task t;
+
+	return lnx_is_object(v->k, address) && lnx_task_read(v, GVA(address), &t) == GS_OK &&
+	       lnx_is_object(v->k, t.stack.a) && t.comm[0];
+}
+
+enum gs_code lnx_vcpu_current(struct lnx_view *v, const struct guest_vcpu_regs *regs, gva_t *task_out)
+{
+	const struct lnx_kernel *k = v->k;
+	uint64_t task;
+
+	if (regs->state == GUEST_VCPU_OFF || !(regs->valid & GUEST_REGS_GENERAL))
+		return GS_ENOENT;
+	/*
+	 * In EL1 SP_EL0 is the current task, but for some instructions after entry from EL0 and before
+	 * the return to it, where it is the user's stack pointer: hence the check of what is there.
+	 */
+	if (a64_pstate_el(regs->pstate) == 1 && is_task(v, regs->sp_el0)) {
+		*task_out = GVA(regs->sp_el0);
+		return GS_OK;
+	}
+	if (!k->entry_task.a || !(regs->valid & GUEST_REGS_TPIDR))
+		return GS_ENOENT;
+	if (lnx_read_u64(v, GVA(k->entry_task.a + regs->tpidr_el1), &task) || !is_task(v, task))
+		return GS_ENOENT;
+	*task_out = GVA(task);
+	return GS_OK;
+}

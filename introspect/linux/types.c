@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Structure layouts from the kernel's own BTF. */
+#include "introspect/linux/types.h"
+
+#include <string.h>
+
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+
+#include "base/util.h"
+
+/* Anonymous members nest three deep at most in the kernels looked at; hostile BTF may nest in itself. */
+#define ANON_DEPTH_MAX 6
+/* Steps through typedef, const, volatile … of one member. */
+#define CHAIN_MAX 32
+/* Members visited for one name: task_struct has some 250. */
+#define MEMBER_BUDGET 65536
+/* The largest blob seen is 6.6 MB (7.3); the types of the smallest one are over 1 MB. */
+#define BTF_TYPES_MIN (UINT32_C(64) << 10)
+#define BTF_SIZE_MAX  (UINT32_C(64) << 20)
+
+struct member_place {
+	const char *in;	  /* structure */
+	const char *path; /* "a.b", alternatives separated by '|', first that exists */
+	bool needed;
+};
+
+/* One place where the names of kernel members stand; order of enum lnx_member. */
+static const struct member_place places[LNX_MEMBERS] = {
+	[LNX_M_TASK_STATE] = { "task_struct", "__state|state", true }, /* renamed in 5.14 */
+	[LNX_M_TASK_STACK] = { "task_struct", "stack", true },
+	[LNX_M_TASK_FLAGS] = { "task_struct", "flags", true },
+	[LNX_M_TASK_ON_CPU] = { "task_struct", "on_cpu", false },
+	[LNX_M_TASK_CPU] = { "task_struct", "thread_info.cpu|cpu", false }, /* moved in 5.16 */
+	[LNX_M_TASK_PRIO] = { "task_struct", "prio", false },
+	[LNX_M_TASK_STATIC_PRIO] = { "task_struct", "static_prio", false },
+	[LNX_M_TASK_RT_PRIORITY] = { "task_struct", "rt_priority", false },
+	[LNX_M_TASK_POLICY] = { "task_struct", "policy", false },
+	[LNX_M_TASK_EXEC_START] = { "task_struct", "se.exec_start", false },
+	[LNX_M_TASK_SUM_EXEC_RUNTIME] = { "task_struct", "se.sum_exec_runtime", false },
+	[LNX_M_TASK_TASKS] = { "task_struct", "tasks", true },
+	[LNX_M_TASK_MM] = { "task_struct", "mm", false },
+	[LNX_M_TASK_EXIT_STATE] = { "task_struct", "exit_state", true },
+	[LNX_M_TASK_PID] = { "task_struct", "pid", true },
+	[LNX_M_TASK_TGID] = { "task_struct", "tgid", true },
+	[LNX_M_TASK_REAL_PARENT] = { "task_struct", "real_parent", true },
+	[LNX_M_TASK_GROUP_LEADER] = { "task_struct", "group_leader", true },
+	[LNX_M_TASK_THREAD_NODE] = { "task_struct", "thread_node", true },
+	[LNX_M_TASK_UTIME] = { "task_struct", "utime", false },
+	[LNX_M_TASK_STIME] = { "task_struct", "stime", false },
+	[LNX_M_TASK_NVCSW] = { "task_struct", "nvcsw", false },
+	[LNX_M_TASK_NIVCSW] = { "task_struct", "nivcsw", false },
+	[LNX_M_TASK_START_TIME] = { "task_struct", "start_time", false },
+	[LNX_M_TASK_START_BOOTTIME] = { "task_struct", "start_boottime|real_start_time", false },
+	[LNX_M_TASK_MIN_FLT] = { "task_struct", "min_flt", false },
+	[LNX_M_TASK_MAJ_FLT] = { "task_struct", "maj_flt", false },
+	[LNX_M_TASK_COMM] = { "task_struct", "comm", true },
+	[LNX_M_TASK_SIGNAL] = { "task_struct", "signal", true },
+	[LNX_M_TASK_CONTEXT_FP] = { "task_struct", "thread.cpu_context.fp", true },
+	[LNX_M_TASK_CONTEXT_SP] = { "task_struct", "thread.cpu_context.sp", true },
+	[LNX_M_TASK_CONTEXT_PC] = { "task_struct", "thread.cpu_context.pc", true },
+	[LNX_M_SIGNAL_THREAD_HEAD] = { "signal_struct", "thread_head", true },
+	[LNX_M_PT_REGS_REGS] = { "pt_regs", "regs", true },
+	[LNX_M_PT_REGS_PC] = { "pt_regs", "pc", true },
+	[LNX_M_PT_REGS_STACKFRAME] = { "pt_regs", "stackframe", true },
+	[LNX_M_RQ_IDLE] = { "rq", "idle", false },
+	[LNX_M_RQ_CPU] = { "rq", "cpu", false },
+	[LNX_M_RQ_CURR] = { "rq", "curr", false },
+};
+
+static const char *const percpu_names[LNX_PERCPUS] = {
+	[LNX_P_ENTRY_TASK] = "__entry_task",
+	[LNX_P_RUNQUEUES] = "runqueues",
+	[LNX_P_IRQ_STACK_PTR] = "irq_stack_ptr",
+	[LNX_P_OVERFLOW_STACK] = "overflow_stack",
+};
+
+static uint32_t get_u32(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+size_t lnx_btf_size(const uint8_t *h)
+{
+	uint32_t hdr_len = get_u32(h + 4), type_off = get_u32(h + 8), type_len = get_u32(h + 12);
+	uint32_t str_off = get_u32(h + 16), str_len = get_u32(h + 20);
+
+	if (h[0] != 0x9f || h[1] != 0xeb || h[2] != 1 || h[3] != 0)
+		return 0;
+	if (hdr_len != LNX_BTF_HEADER || type_off != 0 || str_off != type_len)
+		return 0;
+	if (type_len < BTF_TYPES_MIN || type_len > BTF_SIZE_MAX || str_len == 0 || str_len > BTF_SIZE_MAX)
+		return 0;
+	return (size_t)hdr_len + type_len + str_len;
+}
+
+/* Follow names and qualifiers to what a member really is; NULL for a broken chain. */
+static const struct btf_type *resolve(const struct btf *btf, uint32_t id)
+{
+	for (int i = 0; i < CHAIN_MAX; i++) {
+		const struct btf_type *t = btf__type_by_id(btf, id);
+
+		if (!t)
+			return NULL;
+		switch (btf_kind(t)) {
+		case BTF_KIND_TYPEDEF:
+		case BTF_KIND_CONST:
+		case BTF_KIND_VOLATILE:
+		case BTF_KIND_RESTRICT:
+		case BTF_KIND_TYPE_TAG: id = t->type; break;
+		default: return t;
+		}
+	}
+	return NULL;
+}
+
+static uint64_t type_size(const struct btf *btf, const struct btf_type *t)
+{
+	uint64_t count = 1;
+
+	for (int i = 0; t && i < CHAIN_MAX; i++) {
+		switch (btf_kind(t)) {
+		case BTF_KIND_INT:
+		case BTF_KIND_ENUM:
+		case BTF_KIND_ENUM64:
+		case BTF_KIND_FLOAT:
+		case BTF_KIND_STRUCT:
+		case BTF_KIND_UNION: return gs_mul(count, t->size, &count) ? count : 0;
+		case BTF_KIND_PTR: return gs_mul(count, 8u, &count) ? count : 0;
+		case BTF_KIND_ARRAY:
+			if (!gs_mul(count, btf_array(t)->nelems, &count))
+				return 0;
+			t = resolve(btf, btf_array(t)->type);
+			break;
+		default: return 0;
+		}
+	}
+	return 0;
+}
+
+/* A place still to look into: an anonymous structure or union at a bit offset. */
+struct pending {
+	const struct btf_type *type;
+	uint64_t bit;
+	int depth;
+};
+
+#define PENDING_MAX 32
+
+/* The member called @p name of @p type, also inside of its anonymous members. */
+static const struct btf_type *find_member(const struct btf *btf, const struct btf_type *type,
+					  const char *name, size_t len, uint64_t *bit_out)
+{
+	struct pending stack[PENDING_MAX] = { { type, 0, 0 } };
+	int depth = 1, budget = MEMBER_BUDGET;
+
+	while (depth) {
+		struct pending p = stack[--depth];
+
+		for (uint32_t i = 0; i < btf_vlen(p.type); i++) {
+			const struct btf_member *m = &btf_members(p.type)[i];
+			const char *have = btf__name_by_offset(btf, m->name_off);
+			uint64_t bit = p.bit + btf_member_bit_offset(p.type, i);
+
+			if (--budget < 0)
+				return NULL;
+			if (have && strlen(have) == len && memcmp(have, name, len) == 0) {
+				*bit_out = bit;
+				return resolve(btf, m->type);
+			}
+			if (have && *have)
+				continue;
+			const struct btf_type *inner = resolve(btf, m->type);
+			if (inner && btf_is_composite(inner) && depth < PENDING_MAX &&
+			    p.depth < ANON_DEPTH_MAX)
+				stack[depth++] = (struct pending){ inner, bit, p.depth + 1 };
+		}
+	}
+	return NULL;
+}
+
+/* One "a.b.c" path of @p len characters. */
+static bool find_path(const struct btf *btf, const struct btf_type *type, const char *path, size_t len,
+		      struct lnx_field *field_out)
+{
+	uint64_t bits = 0, whole = type->size;
+
+	while (len) {
+		const char *dot = memchr(path, '.', len);
+		size_t part = dot ? (size_t)(dot - path) : len;
+		uint64_t bit;
+
+		if (!type || !btf_is_composite(type))
+			return false;
+		type = find_member(btf, type, path, part, &bit);
+		if (!type)
+			return false;
+		bits += bit;
+		path += dot ? part + 1 : part;
+		len -= dot ? part + 1 : part;
+	}
+
+	uint64_t size = type_size(btf, type);
+	if (bits % 8 || !size || !gs_in_range(bits / 8, size, 0, whole))
+		return false;
+	*field_out = (struct lnx_field){ true, (uint32_t)(bits / 8), (uint32_t)size };
+	return true;
+}
+
+static bool find_place(const struct btf *btf, const struct btf_type *type, const char *paths,
+		       struct lnx_field *field_out)
+{
+	while (*paths) {
+		size_t len = strcspn(paths, "|");
+
+		if (find_path(btf, type, paths, len, field_out))
+			return true;
+		paths += len + (paths[len] == '|');
+	}
+	return false;
+}
+
+static const struct btf_type *find_struct(const struct btf *btf, const char *name)
+{
+	int id = btf__find_by_name_kind(btf, name, BTF_KIND_STRUCT);
+
+	return id > 0 ? btf__type_by_id(btf, (uint32_t)id) : NULL;
+}
+
+/* The per-CPU section is the only one in the kernel's BTF, and absent before 5.11 or so. */
+static void read_percpu(const struct btf *btf, struct lnx_types *types)
+{
+	int id = btf__find_by_name_kind(btf, ".data..percpu", BTF_KIND_DATASEC);
+	const struct btf_type *sec = id > 0 ? btf__type_by_id(btf, (uint32_t)id) : NULL;
+
+	for (uint32_t i = 0; sec && i < btf_vlen(sec); i++) {
+		const struct btf_var_secinfo *info = &btf_var_secinfos(sec)[i];
+		const struct btf_type *var = btf__type_by_id(btf, info->type);
+		const char *name = var ? btf__name_by_offset(btf, var->name_off) : NULL;
+
+		for (size_t p = 0; name && p < LNX_PERCPUS; p++)
+			if (strcmp(name, percpu_names[p]) == 0)
+				types->percpu[p] =
+					(struct lnx_field){ true, info->offset, info->size };
+	}
+}
+
+static enum gs_code read_members(const struct btf *btf, struct lnx_types *types, struct gs_error *err)
+{
+	const char *in = "";
+	const struct btf_type *type = NULL;
+
+	for (size_t m = 0; m < LNX_MEMBERS; m++) {
+		const struct member_place *p = &places[m];
+
+		if (strcmp(in, p->in) != 0) {
+			in = p->in;
+			type = find_struct(btf, in);
+		}
+		if ((!type || !find_place(btf, type, p->path, &types->member[m])) && p->needed)
+			return gs_fail(err, GS_ENOENT, "the kernel's type information lacks %s.%s", p->in,
+				       p->path);
+	}
+	types->task_size = find_struct(btf, "task_struct")->size;
+	types->pt_regs_size = find_struct(btf, "pt_regs")->size;
+	types->has_frame_record_meta = find_struct(btf, "frame_record_meta") != NULL;
+	return GS_OK;
+}
+
+static int be_silent(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	(void)level;
+	(void)fmt;
+	(void)ap;
+	return 0;
+}
+
+enum gs_code lnx_types_read(const void *data, size_t size, struct lnx_types *types_out,
+			    struct gs_error *err)
+{
+	struct lnx_types types = { 0 };
+
+	if (size > 2 * (size_t)BTF_SIZE_MAX + LNX_BTF_HEADER)
+		return gs_fail(err, GS_ETOOBIG, "type information of %zu bytes", size);
+	libbpf_set_print(be_silent);
+
+	struct btf *btf = btf__new(data, (uint32_t)size);
+	if (!btf)
+		return gs_fail(err, GS_EMALFORMED, "the kernel's type information is broken");
+	read_percpu(btf, &types);
+	enum gs_code rc = read_members(btf, &types, err);
+	btf__free(btf);
+	if (!rc)
+		*types_out = types;
+	return rc;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Structure layouts from the kernel's own BTF. Private to introspect/linux. */
+#ifndef INTROSPECT_LINUX_TYPES_H
+#define INTROSPECT_LINUX_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* Members that are used; the table in types.c says where each is looked for. */
+enum lnx_member {
+	LNX_M_TASK_STATE,
+	LNX_M_TASK_STACK,
+	LNX_M_TASK_FLAGS,
+	LNX_M_TASK_ON_CPU,
+	LNX_M_TASK_CPU,
+	LNX_M_TASK_PRIO,
+	LNX_M_TASK_STATIC_PRIO,
+	LNX_M_TASK_RT_PRIORITY,
+	LNX_M_TASK_POLICY,
+	LNX_M_TASK_EXEC_START,
+	LNX_M_TASK_SUM_EXEC_RUNTIME,
+	LNX_M_TASK_TASKS,
+	LNX_M_TASK_MM,
+	LNX_M_TASK_EXIT_STATE,
+	LNX_M_TASK_PID,
+	LNX_M_TASK_TGID,
+	LNX_M_TASK_REAL_PARENT,
+	LNX_M_TASK_GROUP_LEADER,
+	LNX_M_TASK_THREAD_NODE,
+	LNX_M_TASK_UTIME,
+	LNX_M_TASK_STIME,
+	LNX_M_TASK_NVCSW,
+	LNX_M_TASK_NIVCSW,
+	LNX_M_TASK_START_TIME,
+	LNX_M_TASK_START_BOOTTIME,
+	LNX_M_TASK_MIN_FLT,
+	LNX_M_TASK_MAJ_FLT,
+	LNX_M_TASK_COMM,
+	LNX_M_TASK_SIGNAL,
+	LNX_M_TASK_CONTEXT_FP,
+	LNX_M_TASK_CONTEXT_SP,
+	LNX_M_TASK_CONTEXT_PC,
+	LNX_M_TASK_LAST = LNX_M_TASK_CONTEXT_PC,
+	LNX_M_SIGNAL_THREAD_HEAD,
+	LNX_M_PT_REGS_REGS,
+	LNX_M_PT_REGS_PC,
+	LNX_M_PT_REGS_STACKFRAME,
+	LNX_M_RQ_IDLE,
+	LNX_M_RQ_CPU,
+	LNX_M_RQ_CURR,
+	LNX_MEMBERS
+};
+
+/* Per-CPU variables, as offsets from __per_cpu_start. */
+enum lnx_percpu {
+	LNX_P_ENTRY_TASK,
+	LNX_P_RUNQUEUES,
+	LNX_P_IRQ_STACK_PTR,
+	LNX_P_OVERFLOW_STACK,
+	LNX_PERCPUS
+};
+
+struct lnx_field {
+	bool present;
+	uint32_t offset; /* bytes from the start of the structure */
+	uint32_t size;
+};
+
+struct lnx_types {
+	struct lnx_field member[LNX_MEMBERS];
+	struct lnx_field percpu[LNX_PERCPUS];
+	uint32_t task_size;
+	uint32_t pt_regs_size;
+	bool has_frame_record_meta; /* 6.19 and later: exception frames are marked in the chain */
+};
+
+/**
+ * Read the layouts out of a BTF blob.
+ *
+ * @param data, size  a private copy of the blob; hostile
+ * @return GS_OK; GS_EMALFORMED: not BTF, or an offset outside of its structure; GS_ENOENT: it lacks a
+ *         member without which no thread can be shown (named)
+ * Origin: Documentation/bpf/btf.rst; member names per version in linux-arm64-guest facts, 5.10 to 7.3.
+ */
+GS_MUST_USE enum gs_code lnx_types_read(const void *data, size_t size, struct lnx_types *types_out,
+					struct gs_error *err);
+
+/**
+ * Length of the BTF blob that starts with these bytes, or 0 if none does: the header of vmlinux'
+ * BTF has no other form (version 1, types right behind the header, strings right behind the types).
+ *
+ * @param header 24 bytes
+ */
+size_t lnx_btf_size(const uint8_t *header);
+
+#define LNX_BTF_HEADER 24
+
+#endif
