@@ -61,13 +61,13 @@ endif
 
 # --- rooms ----------------------------------------------------------------------------------------
 
-ROOMS := base kcdata guest arm64 linux stackshot control cli
+ROOMS := base kcdata guest arm64 linux stackshot control cli vmm_portable
 ROOM_DIRS := base kcdata introspect/guest introspect/arm64 introspect/linux introspect/stackshot \
              control cli vmm
-include $(addsuffix /room.mk,$(ROOM_DIRS))
+include $(addsuffix /room.mk,$(ROOM_DIRS) cli/report)
 # KVM's ARM64 interface exists on ARM64 only
 ifeq ($(ARCH),aarch64)
-  ROOMS += vmm
+  ROOMS := $(filter-out vmm_portable,$(ROOMS)) vmm
   CPPFLAGS += -DGUESTSHOT_HAVE_VMM=1
 else
   CPPFLAGS += -DGUESTSHOT_HAVE_VMM=0
@@ -79,14 +79,11 @@ LIB_OBJS := $(LIB_SRCS:%.c=$B/%.o)
 
 strict_DIRS := base/% kcdata/% introspect/arm64/%
 
-LIBS := -lbpf -lelf -lz -ljansson -luv
-ifeq ($(ARCH),aarch64)
-  LIBS += -lfdt
-endif
+LIBS := -lbpf -lelf -lz -ljansson -luv -lfdt
 
 # A missing library is named with its Debian package instead of by a compiler message.
 lib_check = @for h in bpf/btf.h:libbpf-dev zlib.h:zlib1g-dev jansson.h:libjansson-dev uv.h:libuv1-dev \
-    $(if $(filter aarch64,$(ARCH)),libfdt.h:libfdt-dev); do \
+    libfdt.h:libfdt-dev; do \
   printf '\#include <%s>\n' $${h%%:*} | $(CC) -E -o /dev/null -x c - 2>/dev/null || { \
     echo "make: no <$${h%%:*}> for $(ARCH): install the Debian package $${h\#\#*:} (or run: make deps)" >&2; exit 1; }; \
 done

@@ -93,7 +93,8 @@ static enum gs_code target_check(int folder, const char *base, struct gs_error *
 
 	if (fstatat(folder, base, &st, AT_SYMLINK_NOFOLLOW)) {
 		int e = errno;
-		return e == ENOENT ? GS_OK : gs_fail_errno(err, gs_code_of_errno(e), e, "look at it");
+		return e == ENOENT ? GS_OK
+				   : gs_fail_errno(err, gs_code_of_errno(e), e, "look at it");
 	}
 	if (S_ISREG(st.st_mode))
 		return GS_OK;
@@ -156,7 +157,7 @@ static enum gs_code write_and_rename(int folder, const char *base, const void *d
 				     mode_t mode, struct gs_error *err)
 {
 	char temp[48];
-	int fd;
+	int fd = -1;
 	enum gs_code rc = temp_create(folder, temp, &fd, err);
 
 	if (rc)
@@ -183,7 +184,7 @@ static enum gs_code write_and_rename(int folder, const char *base, const void *d
 enum gs_code gs_file_write_atomic(const char *path, const void *data, size_t len, mode_t mode,
 				  struct gs_error *err)
 {
-	const char *base;
+	const char *base = NULL;
 	GS_CLOSE int folder = -1;
 	enum gs_code rc = folder_open(path, &base, &folder, err);
 

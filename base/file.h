@@ -20,8 +20,8 @@
  * @param data   borrowed, @p len bytes
  * @param mode   exact permission bits, whatever the umask
  * @param err    may be NULL; filled unless GS_OK
- * @return GS_OK; GS_ENOENT: no such folder; GS_EDENIED: also read-only file systems; GS_ENOSPC: disk
- *         or quota full, file size limit; GS_EINVAL: @p path is something that is not replaced;
+ * @return GS_OK; GS_ENOENT: no such folder; GS_EDENIED: also read-only file systems; GS_ENOSPC:
+ * disk or quota full, file size limit; GS_EINVAL: @p path is something that is not replaced;
  *         GS_ESYS: others
  * Threads: any; blocks for the disk.
  */

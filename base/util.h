@@ -56,6 +56,9 @@ static inline void *gs_array_alloc(size_t n, size_t size)
 	return calloc(n, size);
 }
 
+/* Drop a result that must otherwise be looked at; a comment beside it says why that is right. */
+#define GS_IGNORE(call) ((void)!(call))
+
 /* Scope guards: GS_FREE char *p = …; GS_CLOSE int fd = …; GS_TAKE(p) gives the value away. */
 static inline void gs_free_guard(void *p)
 {

@@ -44,7 +44,7 @@ enum vmm_end {
 };
 
 struct vmm_config {
-	const char *kernel_path; /* ARM64 Image, plain or gzip-compressed */
+	const char *kernel_path; /* ARM64 Image, plain, gzip-compressed, or an EFI zboot with gzip */
 	const char *initrd_path; /* NULL: none */
 	const char *cmdline;	 /* NULL: empty */
 	uint64_t ram_bytes;	 /* VMM_RAM_MIN and up; rounded up to a host page */
@@ -75,7 +75,7 @@ struct vmm_status {
 	uint64_t stopped_ns;	    /* total time between stop and resume */
 	uint64_t stop_count;	    /* outermost stops so far */
 	uint64_t console_bytes;	    /* written by the guest */
-	uint64_t console_dropped;   /* of these, lost to a slow reader of console_out */
+	uint64_t console_dropped;   /* of these, lost to a slow reader of console_out or on_console */
 	uint64_t unknown_mmio;	    /* accesses to no device: reads are 0, writes ignored */
 	uint32_t vcpus_on;	    /* as of the last stop; 0 before the first */
 };
@@ -87,17 +87,30 @@ struct vmm;
  *
  * @param config borrowed for the call, its descriptors, callbacks and arg until vmm_destroy()
  * @param vm_out returned: free with vmm_destroy()
- * @return GS_OK; GS_ENOENT: a file or /dev/kvm is not there; GS_EDENIED; GS_EMALFORMED: not an Image;
- *         GS_ETOOBIG: does not fit into RAM; GS_ENOTSUP: something this host's KVM or CPU cannot do;
- *         GS_EINVAL: a number out of range; GS_ESYS. The text says what to do about it.
+ * @return GS_OK; GS_ENOENT: a file or /dev/kvm is not there; GS_EDENIED; GS_EMALFORMED: not an
+ *         Image; GS_ETOOBIG: does not fit into RAM; GS_ENOTSUP: something this host's KVM or CPU
+ *         cannot do; GS_EINVAL: a number out of range, an empty file; GS_ENOSPC; GS_ESYS. The text
+ *         says what to do about it. on_end is not called for a machine that was not made.
  */
 GS_MUST_USE enum gs_code vmm_create(const struct vmm_config *config, struct vmm **vm_out,
 				    struct gs_error *err);
 
-/** Start the vCPU and console threads. Once only. @return GS_OK; GS_ESYS: a thread did not start */
+/**
+ * Start the vCPU and console threads; takes the signal SIGRTMIN for the process.
+ *
+ * @return GS_OK; GS_EBUSY: started or killed before; GS_ESYS: a thread did not start, and the guest
+ *         counts as killed without a call of on_end
+ */
 GS_MUST_USE enum gs_code vmm_start(struct vmm *vm, struct gs_error *err);
 
-/** The machine as a guest; borrowed, valid until vmm_destroy(). Stop works before vmm_start() too. */
+/**
+ * The machine as a guest; borrowed, valid until vmm_destroy().
+ *
+ * Stop works in every state: before vmm_start(), which then starts nothing until the resume; during
+ * and after the end, when each vCPU has its last registers. It fails with GS_ETIMEDOUT, and is undone,
+ * when a vCPU does not leave the guest within 10 s (a host that hangs in a page fault). Resume without
+ * a stop is GS_EBUSY. The guest's clocks stand still meanwhile: docs/timekeeping.md.
+ */
 struct guest *vmm_guest(struct vmm *vm);
 
 /** Whether and why the guest has ended. Threads: any. */
@@ -112,10 +125,13 @@ const char *vmm_end_report(const struct vmm *vm);
 /** Counters; Threads: any. */
 void vmm_status_get(const struct vmm *vm, struct vmm_status *status_out);
 
-/** End the guest now; safe in every state, also stopped; does nothing when it has ended. Threads: any. */
+/** End the guest now, in every state, also stopped; no-op when it has ended. Threads: any. */
 void vmm_kill(struct vmm *vm);
 
-/** Kill if needed, join all threads, hand the rest of the console to console_out (at most 1 s), free. */
+/**
+ * Kill if needed, join all threads, hand the rest of the console to console_out (at most 1 s), free.
+ * Takes NULL. Nobody may be inside of stop or resume. on_end may be called by it, as by vmm_kill().
+ */
 void vmm_destroy(struct vmm *vm);
 
 #endif

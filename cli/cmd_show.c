@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* guestshot show: a capture as text or JSON. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/report/report.h"
+
+struct show_options {
+	const char *path;
+	bool json, group;
+};
+
+enum { OPTION_JSON = 256, OPTION_GROUP };
+
+static const struct argp_option options[] = {
+	{ "json", OPTION_JSON, NULL, 0, "print the document that docs/json.md describes", 0 },
+	{ "group", OPTION_GROUP, NULL, 0, "show threads with the same stack once", 0 },
+	{ 0 },
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct show_options *o = state->input;
+
+	switch (key) {
+	case OPTION_JSON: o->json = true; return 0;
+	case OPTION_GROUP: o->group = true; return 0;
+	case ARGP_KEY_ARG:
+		if (o->path)
+			argp_error(state, "one FILE at a time");
+		o->path = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!o->path)
+			argp_error(state, "FILE is missing");
+		else if (o->json && o->group)
+			argp_error(state, "--group is for text: the JSON document always has every thread");
+		return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_option,
+	.args_doc = "FILE",
+	.doc = "Show a capture: every process and thread of the guest with its kernel stack. "
+	       "FILE \"-\" is standard input.",
+	.children = cli_argp_children,
+};
+
+int cli_cmd_show(int argc, char **argv)
+{
+	struct show_options o = { 0 };
+	struct rep_capture c;
+	struct gs_error err = { 0 };
+	int code;
+
+	if (!cli_parse(&argp, argc, argv, &o, &code))
+		return code;
+	if (rep_capture_read(o.path, &c, &err))
+		return cli_error(&err);
+
+	/* a reader that has seen enough (head, less) is no error worth a message */
+	signal(SIGPIPE, SIG_DFL);
+	bool ok = o.json ? rep_json(&c, stdout) : rep_text(&c, o.group, stdout);
+	if (!ok) {
+		fprintf(stderr, "guestshot: error: writing the report: %s\n", strerror(errno));
+		code = CLI_EXIT_OUTPUT;
+	} else {
+		code = rep_is_complete(&c) ? CLI_EXIT_OK : CLI_EXIT_INCOMPLETE;
+	}
+	rep_capture_deinit(&c);
+	return code;
+}

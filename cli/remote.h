@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the subcommands that talk to a control socket have in common: options and one call. */
+#ifndef CLI_REMOTE_H
+#define CLI_REMOTE_H
+
+#include <argp.h>
+#include <jansson.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+
+struct cli_remote {
+	const char *control;
+	uint64_t wait_ns;    /* for the socket to appear */
+	uint64_t timeout_ns; /* for the answer; 0: none */
+};
+
+#define CLI_REMOTE_DEFAULT                       \
+	{                                        \
+		.timeout_ns = 60 * GS_NS_PER_SEC \
+	}
+
+enum { CLI_KEY_CONTROL = 0x200, CLI_KEY_WAIT, CLI_KEY_TIMEOUT };
+
+#define CLI_REMOTE_OPTIONS                                                                    \
+	{ "control", CLI_KEY_CONTROL, "PATH", 0, "The guest's control socket", 2 },           \
+		{ "wait",                                                                     \
+		  CLI_KEY_WAIT,                                                               \
+		  "DURATION",                                                                 \
+		  0,                                                                          \
+		  "Wait so long for the socket to appear (default: not at all)",              \
+		  2 },                                                                        \
+	{                                                                                     \
+		"timeout", CLI_KEY_TIMEOUT, "DURATION", 0,                                    \
+			"Give up when there is no answer in time (default: 60s; 0: never)", 2 \
+	}
+
+/** Take one of CLI_REMOTE_OPTIONS; ARGP_ERR_UNKNOWN for other keys. */
+error_t cli_remote_key(struct cli_remote *r, int key, const char *arg, struct argp_state *state);
+
+/** To be called for ARGP_KEY_END: what must be given is given. */
+error_t cli_remote_end(const struct cli_remote *r, struct argp_state *state);
+
+/**
+ * Connect, call, disconnect; a failure is printed.
+ *
+ * @param arguments  taken; may be NULL
+ * @param answer_out returned: json_decref()
+ * @param fd_out     as ctl_client_call()
+ * @return an exit code; 0: the outputs are set
+ */
+int cli_remote_call(const struct cli_remote *r, const char *command, json_t *arguments,
+		    json_t **answer_out, int *fd_out);
+
+#endif

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A finished capture read back into memory, for the views of it. */
+#include "cli/report/capture_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "introspect/linux/linux.h"
+#include "kcdata/kcdata.h"
+
+/* --- bytes --------------------------------------------------------------------------------------- */
+
+static enum gs_code open_code(int sys_errno)
+{
+	if (sys_errno == ENOENT || sys_errno == ENOTDIR)
+		return GS_ENOENT;
+	return sys_errno == EACCES || sys_errno == EPERM ? GS_EDENIED : GS_ESYS;
+}
+
+/* Grows as bytes arrive, so that a pipe works and no claimed size is believed. */
+static enum gs_code read_bytes(const char *path, uint8_t **data_out, size_t *size_out,
+			       struct gs_error *err)
+{
+	bool is_stdin = strcmp(path, "-") == 0;
+	GS_CLOSE int opened = is_stdin ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+	int fd = is_stdin ? STDIN_FILENO : opened;
+	size_t size = 0, room = 1 << 20;
+	GS_FREE uint8_t *data = malloc(room);
+
+	if (fd < 0) {
+		int e = errno;
+		return gs_fail_errno(err, open_code(e), e, "open %s", path);
+	}
+	while (data) {
+		ssize_t n = read(fd, data + size, room - size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return gs_fail_errno(err, GS_ESYS, errno, "read %s", path);
+		if (n == 0) {
+			*size_out = size;
+			*data_out = GS_TAKE(data);
+			return GS_OK;
+		}
+		size += (size_t)n;
+		if (size < room)
+			continue;
+		if (room >= REP_FILE_MAX)
+			return gs_fail(err, GS_ETOOBIG, "%s: over 4 GiB, no capture is that large", path);
+		uint8_t *more = realloc(data, room * 2);
+		if (!more)
+			break;
+		data = more;
+		room *= 2;
+	}
+	return gs_fail(err, GS_ENOSPC, "%s: out of memory", path);
+}
+
+/* --- growing arrays ------------------------------------------------------------------------------ */
+
+/* What an array of n elements has room for: a power of two, so that it need not be stored. */
+static size_t room_for(size_t n)
+{
+	size_t room = 16;
+
+	while (room < n)
+		room *= 2;
+	return room;
+}
+
+/* Room for @p more elements behind @p n. NULL: out of memory, or too many for one */
+static void *grow(void *array, size_t n, size_t more, size_t elem)
+{
+	size_t bytes;
+
+	if (more > SIZE_MAX / 4 - n || !gs_mul(room_for(n + more), elem, &bytes))
+		return NULL;
+	return array && room_for(n) == room_for(n + more) ? array : realloc(array, bytes);
+}
+
+struct loader {
+	struct rep_capture *c;
+	bool in_task, in_thread, out_of_memory;
+};
+
+#define APPEND(l, array, count, more)                                                              \
+	({                                                                                         \
+		void *grown_ = grow((l)->c->array, (l)->c->count, (more), sizeof(*(l)->c->array)); \
+		__typeof__((l)->c->array) first_ = NULL;                                           \
+		if (grown_) {                                                                      \
+			(l)->c->array = grown_;                                                    \
+			first_ = (l)->c->array + (l)->c->count;                                    \
+			memset(first_, 0, (more) * sizeof(*first_));                               \
+			(l)->c->count += (more);                                                   \
+		} else {                                                                           \
+			(l)->out_of_memory = true;                                                 \
+		}                                                                                  \
+		first_;                                                                            \
+	})
+
+/* --- items --------------------------------------------------------------------------------------- */
+
+static void copy_text(const struct kcd_item *it, char *out, size_t size)
+{
+	size_t n = gs_min(it->size, size - 1);
+
+	memcpy(out, it->data, n);
+	out[n] = '\0';
+}
+
+static char *take_text(struct loader *l, const struct kcd_item *it)
+{
+	char *text = strndup((const char *)it->data, it->size);
+
+	if (!text)
+		l->out_of_memory = true;
+	return text;
+}
+
+static struct rep_task *last_task(struct loader *l)
+{
+	return l->in_task ? &l->c->tasks[l->c->task_count - 1] : NULL;
+}
+
+static struct rep_thread *last_thread(struct loader *l)
+{
+	return l->in_thread ? &l->c->threads[l->c->thread_count - 1] : NULL;
+}
+
+static void load_begin(struct loader *l, const struct kcd_item *it)
+{
+	if (it->container_type == KCD_SS_CONTAINER_TASK && !l->in_task) {
+		struct rep_task *t = APPEND(l, tasks, task_count, 1);
+
+		if (!t)
+			return;
+		t->id = it->container_id;
+		t->pid = t->ppid = -1;
+		t->first_thread = l->c->thread_count;
+		l->in_task = true;
+	} else if (it->container_type == KCD_SS_CONTAINER_THREAD && l->in_task && !l->in_thread) {
+		struct rep_thread *t = APPEND(l, threads, thread_count, 1);
+
+		if (!t)
+			return;
+		t->linux_facts.vcpu = -1;
+		t->first_frame = l->c->frame_count;
+		last_task(l)->thread_count++;
+		l->in_thread = true;
+	}
+}
+
+static void load_end(struct loader *l, const struct kcd_item *it)
+{
+	if (it->container_type == KCD_SS_CONTAINER_THREAD)
+		l->in_thread = false;
+	else if (it->container_type == KCD_SS_CONTAINER_TASK)
+		l->in_task = l->in_thread = false;
+}
+
+static void load_task_record(struct loader *l, const struct kcd_item *it)
+{
+	struct rep_task *t = last_task(l);
+	struct kcd_task_snapshot_v2 s = { 0 };
+
+	if (it->type == KCD_SS_TASK_SNAPSHOT) {
+		kcd_item_copy(it, &s, sizeof(s));
+		t->pid = s.ts_pid;
+		memcpy(t->comm, s.ts_p_comm, sizeof(s.ts_p_comm));
+	} else if (it->type == SS_RECORD_TASK) {
+		kcd_item_copy(it, &t->linux_facts, sizeof(t->linux_facts));
+		t->pid = t->linux_facts.pid;
+		t->ppid = t->linux_facts.ppid;
+	}
+}
+
+static void load_thread_record(struct loader *l, const struct kcd_item *it)
+{
+	struct rep_thread *t = last_thread(l);
+
+	if (it->type == KCD_SS_THREAD_SNAPSHOT) {
+		kcd_item_copy(it, &t->stock, sizeof(t->stock));
+	} else if (it->type == SS_RECORD_THREAD) {
+		kcd_item_copy(it, &t->linux_facts, sizeof(t->linux_facts));
+		t->has_linux = true;
+	} else if (it->type == KCD_SS_THREAD_NAME) {
+		copy_text(it, t->comm, sizeof(t->comm));
+	}
+}
+
+static void load_record(struct loader *l, const struct kcd_item *it)
+{
+	struct rep_capture *c = l->c;
+
+	if (l->in_thread) {
+		load_thread_record(l, it);
+	} else if (l->in_task) {
+		load_task_record(l, it);
+	} else if (it->type == KCD_SS_OSVERSION && !c->banner) {
+		c->banner = take_text(l, it);
+	} else if (it->type == KCD_SS_OS_BUILD_VERSION && !c->release) {
+		c->release = take_text(l, it);
+	} else if (it->type == KCD_TYPE_USECS_SINCE_EPOCH) {
+		kcd_item_copy(it, &c->wall_us, sizeof(c->wall_us));
+	} else if (it->type == KCD_SS_DURATION) {
+		kcd_item_copy(it, &c->duration, sizeof(c->duration));
+	} else if (it->type == SS_RECORD_GUEST) {
+		kcd_item_copy(it, &c->guest, sizeof(c->guest));
+	} else if (it->type == SS_RECORD_TIMES) {
+		kcd_item_copy(it, &c->times, sizeof(c->times));
+	}
+}
+
+/* Frames of both widths, and those with stack pointers that old files have: the address comes first. */
+static void load_frames(struct loader *l, const struct kcd_item *it)
+{
+	size_t width = it->elem_type == KCD_SS_KERN_STACKLR || it->elem_type == KCD_SS_KERN_STACKFRAME ? 4 : 8;
+	struct rep_frame *f = APPEND(l, frames, frame_count, it->count);
+
+	for (uint32_t i = 0; f && i < it->count; i++)
+		kcd_item_copy_elem(it, i, &f[i].address, width);
+	if (f)
+		last_thread(l)->frame_count += it->count;
+}
+
+static void load_frame_kinds(struct loader *l, const struct kcd_item *it)
+{
+	struct rep_thread *t = last_thread(l);
+
+	for (uint32_t i = 0; i < it->count; i++) {
+		struct ss_frame_kind_record r = { 0 };
+
+		kcd_item_copy_elem(it, i, &r, sizeof(r));
+		if (r.index < t->frame_count)
+			l->c->frames[t->first_frame + r.index].kind = r.kind;
+	}
+}
+
+static void load_symbols(struct loader *l, const struct kcd_item *it)
+{
+	struct rep_symbol *s = APPEND(l, symbols, symbol_count, it->count);
+
+	for (uint32_t i = 0; s && i < it->count; i++) {
+		struct ss_long_symbol_record r = { 0 };
+
+		kcd_item_copy_elem(it, i, &r, sizeof(r)); /* the short record is its beginning */
+		r.name[sizeof(r.name) - 1] = '\0';
+		s[i] = (struct rep_symbol){ r.start, r.size, r.flags, strdup(r.name) };
+		if (!s[i].name)
+			l->out_of_memory = true;
+	}
+}
+
+static void load_array(struct loader *l, const struct kcd_item *it)
+{
+	struct ss_vcpu_record *v;
+	struct ss_missing_record *m;
+
+	switch (it->elem_type) {
+	case KCD_SS_KERN_STACKLR:
+	case KCD_SS_KERN_STACKLR64:
+	case KCD_SS_KERN_STACKFRAME:
+	case KCD_SS_KERN_STACKFRAME64:
+		if (l->in_thread)
+			load_frames(l, it);
+		break;
+	case SS_RECORD_FRAME_KIND:
+		if (l->in_thread)
+			load_frame_kinds(l, it);
+		break;
+	case SS_RECORD_SYMBOL:
+	case SS_RECORD_LONG_SYMBOL: load_symbols(l, it); break;
+	case SS_RECORD_VCPU:
+		v = APPEND(l, vcpus, vcpu_count, it->count);
+		for (uint32_t i = 0; v && i < it->count; i++)
+			kcd_item_copy_elem(it, i, &v[i], sizeof(v[i]));
+		break;
+	case SS_RECORD_MISSING:
+		m = APPEND(l, missing, missing_count, it->count);
+		for (uint32_t i = 0; m && i < it->count; i++) {
+			kcd_item_copy_elem(it, i, &m[i], sizeof(m[i]));
+			m[i].reason[sizeof(m[i].reason) - 1] = '\0';
+		}
+		break;
+	default: break;
+	}
+}
+
+static void load_item(struct loader *l, const struct kcd_item *it)
+{
+	switch (it->kind) {
+	case KCD_ITEM_RECORD: load_record(l, it); break;
+	case KCD_ITEM_ARRAY: load_array(l, it); break;
+	case KCD_ITEM_CONTAINER_BEGIN: load_begin(l, it); break;
+	case KCD_ITEM_CONTAINER_END: load_end(l, it); break;
+	case KCD_ITEM_TYPEDEF: break; /* ours are known, others are not shown here */
+	}
+}
+
+/* --- symbols ------------------------------------------------------------------------------------- */
+
+static int compare_symbols(const void *a, const void *b)
+{
+	const struct rep_symbol *x = a, *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+static const struct rep_symbol *symbol_at(const struct rep_capture *c, uint64_t address)
+{
+	size_t lo = 0, hi = c->symbol_count;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (c->symbols[mid].start <= address)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (!lo || address - c->symbols[lo - 1].start >= c->symbols[lo - 1].size)
+		return NULL;
+	return &c->symbols[lo - 1];
+}
+
+static void name_frames(struct rep_capture *c)
+{
+	if (c->symbol_count)
+		qsort(c->symbols, c->symbol_count, sizeof(*c->symbols), compare_symbols);
+	for (size_t i = 0; i < c->frame_count; i++) {
+		struct rep_frame *f = &c->frames[i];
+		bool exact = f->kind == LNX_FRAME_PC || f->kind == LNX_FRAME_INTERRUPTED;
+
+		/* a call that never returns may be its function's last instruction: look before it */
+		f->symbol = symbol_at(c, exact ? f->address : f->address - 1);
+	}
+}
+
+/* --- all of it ----------------------------------------------------------------------------------- */
+
+static enum gs_code load(struct loader *l, const char *path, const uint8_t *data, size_t size,
+			 struct gs_error *err)
+{
+	struct kcd_reader r;
+	struct kcd_error why = { 0 };
+	struct kcd_item it;
+	enum kcd_code rc = kcd_reader_init(&r, data, size, KCD_TOLERANT, &why);
+
+	if (rc)
+		return gs_fail(err, GS_EMALFORMED, "%s: %s", path, why.reason);
+	if (r.magic != KCD_MAGIC_STACKSHOT)
+		return gs_fail(err, GS_EMALFORMED, "%s: a kcdata file, but no full stackshot", path);
+	while (!l->out_of_memory && !(rc = kcd_reader_next(&r, &it)))
+		load_item(l, &it);
+	if (l->out_of_memory)
+		return gs_fail(err, GS_ENOSPC, "%s: out of memory", path);
+	if (rc != KCD_DONE) {
+		l->c->damaged = true;
+		snprintf(l->c->damage, sizeof(l->c->damage),
+			 "the file is damaged at offset %zu, record %" PRIu64 ": %s", why.offset, why.record,
+			 why.reason);
+	}
+	name_frames(l->c);
+	return GS_OK;
+}
+
+enum gs_code rep_capture_read(const char *path, struct rep_capture *out, struct gs_error *err)
+{
+	GS_FREE uint8_t *data = NULL;
+	size_t size;
+	enum gs_code rc = read_bytes(path, &data, &size, err);
+
+	*out = (struct rep_capture){ 0 };
+	if (rc)
+		return rc;
+	struct loader l = { .c = out };
+	rc = load(&l, path, data, size, err);
+	if (rc)
+		rep_capture_deinit(out);
+	return rc;
+}
+
+void rep_capture_deinit(struct rep_capture *c)
+{
+	for (size_t i = 0; i < c->symbol_count; i++)
+		free(c->symbols[i].name);
+	free(c->banner);
+	free(c->release);
+	free(c->vcpus);
+	free(c->tasks);
+	free(c->threads);
+	free(c->frames);
+	free(c->symbols);
+	free(c->missing);
+	*c = (struct rep_capture){ 0 };
+}
+
+/* --- words --------------------------------------------------------------------------------------- */
+
+const char *rep_state_text(char letter)
+{
+	switch (letter) {
+	case 'R': return "running";
+	case 'S': return "sleeping";
+	case 'D': return "disk sleep";
+	case 'T': return "stopped";
+	case 't': return "tracing stop";
+	case 'Z': return "zombie";
+	case 'X': return "dead";
+	case 'P': return "parked";
+	case 'I': return "idle";
+	default: return "unknown state";
+	}
+}
+
+static const char *name_of(const char *const *names, size_t count, uint32_t i)
+{
+	return i < count && names[i] ? names[i] : "unknown";
+}
+
+const char *rep_vcpu_state_name(uint32_t state)
+{
+	static const char *const names[] = {
+		[SS_VCPU_KERNEL] = "kernel",
+		[SS_VCPU_USER] = "user",
+		[SS_VCPU_OFF] = "off",
+		[SS_VCPU_IDLE] = "idle",
+	};
+
+	return name_of(names, ARRAY_SIZE(names), state);
+}
+
+const char *rep_missing_name(uint32_t what)
+{
+	static const char *const names[] = {
+		[SS_MISSING_KERNEL] = "kernel", [SS_MISSING_TASKS] = "tasks",
+		[SS_MISSING_THREADS] = "threads", [SS_MISSING_TASK] = "task",
+		[SS_MISSING_STACK] = "stack", [SS_MISSING_CURRENT] = "current",
+		[SS_MISSING_IDLE] = "idle", [SS_MISSING_MORE] = "more",
+	};
+
+	return name_of(names, ARRAY_SIZE(names), what);
+}
+
+const char *rep_frame_kind_name(uint32_t kind)
+{
+	static const char *const names[] = {
+		[LNX_FRAME_RETURN] = "return",
+		[LNX_FRAME_PC] = "pc",
+		[LNX_FRAME_LR] = "lr",
+		[LNX_FRAME_INTERRUPTED] = "interrupted",
+	};
+
+	return name_of(names, ARRAY_SIZE(names), kind);
+}
+
+const char *rep_stack_end_name(uint32_t end)
+{
+	return end < LNX_ENDS ? lnx_unwind_end_name((enum lnx_unwind_end)end) : "unknown";
+}

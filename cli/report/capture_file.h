@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A finished capture read back into memory, for the views of it. */
+#ifndef CLI_REPORT_CAPTURE_FILE_H
+#define CLI_REPORT_CAPTURE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "introspect/stackshot/records.h"
+#include "kcdata/stackshot_types.h"
+
+/* A capture of 100,000 threads has some 100 MiB. */
+#define REP_FILE_MAX (UINT64_C(4) << 30)
+
+/** A function that frames lie in. */
+struct rep_symbol {
+	uint64_t start, size;
+	uint64_t flags; /* enum ss_symbol_flags */
+	char *name;	/* unescaped guest text */
+};
+
+struct rep_frame {
+	uint64_t address;
+	uint32_t kind; /* enum lnx_frame_kind */
+	const struct rep_symbol *symbol; /* NULL: not known */
+};
+
+struct rep_thread {
+	struct ss_thread_record linux_facts; /* zeroed unless has_linux */
+	struct kcd_thread_snapshot_v4 stock; /* zeroed unless it was there */
+	bool has_linux;
+	char comm[KCD_SS_THREAD_NAME_SIZE + 1];
+	size_t first_frame; /* in rep_capture.frames */
+	uint32_t frame_count;
+};
+
+struct rep_task {
+	struct ss_task_record linux_facts;
+	uint64_t id;
+	int32_t pid, ppid; /* ppid -1: not known */
+	char comm[KCD_SS_COMM_SIZE + 1];
+	size_t first_thread; /* in rep_capture.threads */
+	uint32_t thread_count;
+};
+
+/** Arrays own their memory; everything in them is as hostile as the file was. */
+struct rep_capture {
+	char *banner, *release; /* NULL: kernel not found */
+	uint64_t wall_us;
+	struct ss_guest_record guest;
+	struct ss_times_record times;
+	struct kcd_duration_v2 duration;
+
+	struct ss_vcpu_record *vcpus;
+	struct rep_task *tasks;
+	struct rep_thread *threads;
+	struct rep_frame *frames;
+	struct rep_symbol *symbols; /* ascending */
+	struct ss_missing_record *missing;
+	size_t vcpu_count, task_count, thread_count, frame_count, symbol_count, missing_count;
+
+	bool damaged; /* the file breaks off: what was before is here */
+	char damage[256];
+};
+
+/**
+ * Read a capture. A damaged one gives what stands before the damage, and says so in it.
+ *
+ * @param path  "-": standard input
+ * @param out   freed by rep_capture_deinit()
+ * @return GS_OK, also for a damaged one; GS_ENOENT, GS_EDENIED, GS_ESYS: the file; GS_EMALFORMED: not
+ *         a stackshot; GS_ETOOBIG: over REP_FILE_MAX; GS_ENOSPC: out of memory
+ */
+GS_MUST_USE enum gs_code rep_capture_read(const char *path, struct rep_capture *out, struct gs_error *err);
+
+void rep_capture_deinit(struct rep_capture *c);
+
+/** Whether nothing is missing in it. */
+static inline bool rep_is_complete(const struct rep_capture *c)
+{
+	return !c->damaged && c->missing_count == 0;
+}
+
+/** "interruptible sleep" and so on for a letter of /proc/PID/stat. */
+const char *rep_state_text(char letter);
+
+/** "kernel", "user", "idle", … for enum ss_vcpu_state. */
+const char *rep_vcpu_state_name(uint32_t state);
+
+/** "stack", "tasks", … for enum ss_missing. */
+const char *rep_missing_name(uint32_t what);
+
+/** "return", "pc", "lr", "interrupted" for enum lnx_frame_kind. */
+const char *rep_frame_kind_name(uint32_t kind);
+
+/** "complete", … for enum lnx_unwind_end. */
+const char *rep_stack_end_name(uint32_t end);
+
+#endif

@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* guestshot run: the machine, what watches it, and the order in which all of it ends. */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/util.h"
+#include "cli/cli.h"
+#include "cli/run.h"
+#include "control/server.h"
+#include "control/worker.h"
+#include "introspect/stackshot/stackshot.h"
+#include "vmm/vmm.h"
+
+/* How often the last, unfinished line of the console is looked at while output comes. */
+#define RUN_PARTIAL_MS 30
+/* After the guest's end, time for its last output to come through before --until has not matched.
+ */
+#define RUN_SETTLE_MS 150
+/* From the decision to end until the process has ended, whatever hangs. A CI job must end. */
+#define RUN_GUARD_MS 60000
+
+/*
+ *	RUNNING --reason--> SNAPSHOT --done--> KILLING --guest has ended--> CLOSING --closed--> out
+ *			 \--- none asked for ----^
+ */
+enum phase { PHASE_RUNNING, PHASE_SNAPSHOT, PHASE_KILLING, PHASE_CLOSING };
+
+struct run {
+	struct cli_run_options *o;
+	uv_loop_t loop;
+	bool have_loop;
+	struct cli_console console;
+	struct vmm *vm;
+	struct ss_session *session;
+	struct ctl_worker *worker;
+	struct ctl_server *server;
+
+	uv_async_t wake; /* from the machine's threads: output came, or the guest has ended */
+	pthread_mutex_t wake_lock;
+	bool wake_open; /* under wake_lock: the machine outlives the loop and its last output too */
+	uv_timer_t timeout; /* --timeout */
+	uv_timer_t partial; /* look at the unfinished line; after the guest's end: settle */
+	uv_timer_t guard;
+	uv_signal_t signals[4];
+	size_t signal_count;
+
+	enum phase phase;
+	enum cli_run_reason reason; /* from SNAPSHOT on */
+	int signo;		    /* of CLI_RUN_SIGNAL */
+	bool quit;		    /* somebody asked for the end */
+	bool end_seen;
+	int snapshot_code; /* exit code of the snapshot's own outcome; 0: fine, or none taken */
+	char *snapshot_path;
+	struct ctl_job snapshot;
+};
+
+/* --- how it turned out --------------------------------------------------------------------------
+ */
+
+static const char *end_name(enum vmm_end end)
+{
+	switch (end) {
+	case VMM_RUNNING: return "running";
+	case VMM_END_POWEROFF: return "poweroff";
+	case VMM_END_REBOOT: return "reboot";
+	case VMM_END_CRASH: return "crash";
+	case VMM_END_ERROR: return "error";
+	case VMM_END_KILLED: return "killed";
+	}
+	return "unknown";
+}
+
+static int exit_of_end(const struct run *r, enum vmm_end end)
+{
+	switch (end) {
+	case VMM_END_POWEROFF: return r->o->has_until ? CLI_EXIT_NO_MATCH : CLI_EXIT_OK;
+	case VMM_END_REBOOT: return CLI_EXIT_REBOOT;
+	case VMM_END_CRASH: return CLI_EXIT_CRASH;
+	case VMM_END_ERROR: return CLI_EXIT_VM_ERROR;
+	case VMM_END_KILLED: return CLI_EXIT_REQUESTED;
+	case VMM_RUNNING: break; /* it was killed, so no */
+	}
+	return CLI_EXIT_FAILURE;
+}
+
+static int exit_of_run(const struct run *r, enum vmm_end end)
+{
+	int code = CLI_EXIT_FAILURE;
+
+	switch (r->reason) {
+	case CLI_RUN_TIMEOUT: code = CLI_EXIT_TIMEOUT; break;
+	case CLI_RUN_SIGNAL: code = CLI_EXIT_SIGNAL + r->signo; break;
+	case CLI_RUN_UNTIL: code = CLI_EXIT_OK; break;
+	case CLI_RUN_EXIT: code = exit_of_end(r, end); break;
+	}
+	/* what became of the guest says more than what became of its capture */
+	return code ? code : r->snapshot_code;
+}
+
+/* One line for a person, when it did not end as a run ends. */
+static void explain(const struct run *r, enum vmm_end end, const char *report)
+{
+	char text[CLI_TEXT_MAX];
+
+	switch (r->reason) {
+	case CLI_RUN_TIMEOUT:
+		gs_log(GS_LOG_ERROR, "timeout after %s",
+		       cli_format_duration(r->o->timeout_ns, text));
+		return;
+	case CLI_RUN_SIGNAL: gs_log(GS_LOG_ERROR, "ended by signal %d", r->signo); return;
+	case CLI_RUN_UNTIL: gs_log(GS_LOG_INFO, "--until has matched"); return;
+	case CLI_RUN_EXIT: break;
+	}
+	if (end == VMM_END_ERROR)
+		fprintf(stderr, "guestshot: error: KVM cannot run the guest any further\n%s",
+			report ? report : "");
+	else if (end == VMM_END_POWEROFF && r->o->has_until)
+		gs_log(GS_LOG_ERROR, "the guest powered off before --until had matched");
+	else if (end == VMM_END_KILLED)
+		gs_log(GS_LOG_ERROR, "the guest was ended on request");
+	else
+		gs_log(end == VMM_END_POWEROFF ? GS_LOG_INFO : GS_LOG_ERROR, "the guest ended: %s",
+		       end_name(end));
+}
+
+/* --- ending -------------------------------------------------------------------------------------
+ */
+
+static void close_handle(uv_handle_t *handle, void *arg)
+{
+	(void)arg;
+	if (!uv_is_closing(handle))
+		uv_close(handle, NULL);
+}
+
+static void set_wake_open(struct run *r, bool open)
+{
+	pthread_mutex_lock(&r->wake_lock);
+	r->wake_open = open;
+	pthread_mutex_unlock(&r->wake_lock);
+}
+
+static void on_server_closed(void *arg)
+{
+	struct run *r = arg;
+
+	r->server = NULL;
+	ctl_worker_close(r->worker);
+	r->worker = NULL;
+	cli_console_detach(&r->console);
+	set_wake_open(r, false);
+	uv_walk(&r->loop, close_handle, NULL); /* and uv_run() returns */
+}
+
+static void run_close(struct run *r)
+{
+	r->phase = PHASE_CLOSING;
+	if (r->server)
+		ctl_server_close(r->server, on_server_closed, r);
+	else
+		on_server_closed(r);
+}
+
+static void run_kill(struct run *r)
+{
+	r->phase = PHASE_KILLING;
+	if (r->end_seen)
+		run_close(r);
+	else
+		vmm_kill(r->vm); /* on_wake() goes on when it has ended */
+}
+
+static void on_snapshot_done(struct ctl_job *job)
+{
+	struct run *r = job->arg;
+	char size[CLI_TEXT_MAX], stopped[CLI_TEXT_MAX];
+
+	if (job->code) {
+		gs_log(GS_LOG_ERROR, "snapshot: %s", job->err.text);
+		r->snapshot_code = CLI_EXIT_OUTPUT;
+	} else {
+		fprintf(stderr,
+			"guestshot: snapshot on %s: %" PRIu32 " tasks, %" PRIu32
+			" threads, %s to %s; "
+			"guest stopped %s%s\n",
+			cli_run_reason_name(r->reason), job->result.tasks, job->result.threads,
+			cli_format_size(job->result.size, size), r->snapshot_path,
+			cli_format_duration(job->result.stopped_ns, stopped),
+			job->result.complete ? "" : "; incomplete");
+		r->snapshot_code = job->result.complete ? CLI_EXIT_OK : CLI_EXIT_INCOMPLETE;
+	}
+	run_kill(r);
+}
+
+/* The process ends although something hangs or nobody wants to wait; only what others see is
+ * tidied. */
+__attribute__((noreturn)) static void leave_now(struct run *r)
+{
+	cli_console_restore();
+	ctl_server_unlink(r->server);
+	_exit(exit_of_run(r, vmm_ended(r->vm)));
+}
+
+static void on_guard(uv_timer_t *handle)
+{
+	gs_log(GS_LOG_ERROR, "the end takes longer than %d s: leaving without it",
+	       RUN_GUARD_MS / 1000);
+	leave_now(handle->data);
+}
+
+/* The first reason counts; later ones find the end under way. */
+static void run_end(struct run *r, enum cli_run_reason reason)
+{
+	if (r->phase != PHASE_RUNNING)
+		return;
+	r->reason = reason;
+	uv_timer_start(&r->guard, on_guard, RUN_GUARD_MS, 0);
+	if (!(r->o->snapshot_on & (1u << reason))) {
+		run_kill(r);
+		return;
+	}
+	r->phase = PHASE_SNAPSHOT;
+	if (r->o->snapshot ? (r->snapshot_path = strdup(r->o->snapshot)) == NULL
+			   : asprintf(&r->snapshot_path, "guestshot-%s.kcdata",
+				      cli_run_reason_name(reason)) < 0) {
+		r->snapshot_path = NULL;
+		r->snapshot_code = CLI_EXIT_SYSTEM;
+		run_kill(r);
+		return;
+	}
+	r->snapshot = (struct ctl_job){
+		.kind = CTL_JOB_SNAP,
+		.pid = SS_PID_ALL,
+		.path = r->snapshot_path,
+		.done = on_snapshot_done,
+		.arg = r,
+	};
+	ctl_worker_post(r->worker, &r->snapshot);
+}
+
+/* --- what happens meanwhile ---------------------------------------------------------------------
+ */
+
+/* The guest has ended and its output had time to come through. */
+static void on_settled(uv_timer_t *handle)
+{
+	struct run *r = handle->data;
+
+	run_end(r, cli_until_check_partial(&r->o->until) ? CLI_RUN_UNTIL : CLI_RUN_EXIT);
+}
+
+static void on_partial(uv_timer_t *handle)
+{
+	struct run *r = handle->data;
+
+	if (cli_until_check_partial(&r->o->until))
+		run_end(r, CLI_RUN_UNTIL);
+}
+
+static void on_guest_end(struct run *r)
+{
+	r->end_seen = true;
+	if (r->server)
+		ctl_server_guest_ended(r->server, end_name(vmm_ended(r->vm)));
+	if (r->phase == PHASE_KILLING)
+		run_close(r);
+	else if (r->phase == PHASE_RUNNING && r->o->has_until && !r->quit)
+		uv_timer_start(&r->partial, on_settled, RUN_SETTLE_MS, 0);
+	else
+		run_end(r, CLI_RUN_EXIT);
+}
+
+static void on_wake(uv_async_t *handle)
+{
+	struct run *r = handle->data;
+
+	if (r->o->has_until && r->phase == PHASE_RUNNING) {
+		if (cli_until_matched(&r->o->until))
+			run_end(r, CLI_RUN_UNTIL);
+		else if (!uv_is_active((uv_handle_t *)&r->partial))
+			uv_timer_start(&r->partial, on_partial, RUN_PARTIAL_MS, 0);
+	}
+	if (!r->end_seen && vmm_ended(r->vm) != VMM_RUNNING)
+		on_guest_end(r);
+}
+
+static void on_timeout(uv_timer_t *handle)
+{
+	run_end(handle->data, CLI_RUN_TIMEOUT);
+}
+
+static void on_signal(uv_signal_t *handle, int signo)
+{
+	struct run *r = handle->data;
+
+	if (r->phase != PHASE_RUNNING && r->signo)
+		leave_now(r); /* asked twice */
+	r->signo = signo;
+	run_end(r, CLI_RUN_SIGNAL);
+}
+
+static void on_quit(void *arg)
+{
+	struct run *r = arg;
+
+	if (r->phase != PHASE_RUNNING)
+		return;
+	r->quit = true;
+	vmm_kill(r->vm); /* on_guest_end() follows */
+}
+
+/* --- called on the machine's threads ------------------------------------------------------------
+ */
+
+static void wake_loop(struct run *r)
+{
+	pthread_mutex_lock(&r->wake_lock);
+	if (r->wake_open)
+		uv_async_send(&r->wake);
+	pthread_mutex_unlock(&r->wake_lock);
+}
+
+static void on_console(void *arg, const char *bytes, size_t len)
+{
+	struct run *r = arg;
+
+	(void)cli_until_feed(&r->o->until, bytes, len); /* the loop asks */
+	wake_loop(r);
+}
+
+static void on_vmm_end(void *arg, enum vmm_end end)
+{
+	(void)end; /* vmm_ended() has it */
+	wake_loop(arg);
+}
+
+static enum gs_code capture(void *arg, const struct ss_request *request,
+			    struct ss_result *result_out, struct gs_error *err)
+{
+	struct run *r = arg;
+
+	return ss_capture(r->session, request, result_out, err);
+}
+
+static void machine_status(void *arg, struct vmm_status *status_out)
+{
+	const struct run *r = arg;
+
+	vmm_status_get(r->vm, status_out);
+}
+
+static const struct ctl_hooks hooks = { .machine_status = machine_status, .quit = on_quit };
+
+/* --- starting -----------------------------------------------------------------------------------
+ */
+
+static void watch_signals(struct run *r)
+{
+	static const int signos[ARRAY_SIZE(r->signals)] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+
+	for (size_t i = 0; i < ARRAY_SIZE(signos); i++) {
+		struct sigaction old;
+		uv_signal_t *s = &r->signals[r->signal_count];
+
+		/* nohup and shells' background jobs have them ignored: so they stay */
+		if (!sigaction(signos[i], NULL, &old) && old.sa_handler == SIG_IGN)
+			continue;
+		if (uv_signal_init(&r->loop, s))
+			continue;
+		s->data = r;
+		(void)uv_signal_start(s, on_signal, signos[i]); /* then it ends us the plain way */
+		r->signal_count++;
+	}
+}
+
+static enum gs_code loop_start(struct run *r, struct gs_error *err)
+{
+	int e = uv_loop_init(&r->loop);
+
+	if (e)
+		return gs_fail(err, GS_ENOSPC, "event loop: %s", uv_strerror(e));
+	r->have_loop = true;
+	e = uv_async_init(&r->loop, &r->wake, on_wake);
+	if (e)
+		return gs_fail(err, GS_ENOSPC, "event loop: %s", uv_strerror(e));
+	r->wake.data = r;
+	set_wake_open(r, true);
+	uv_timer_t *timers[] = { &r->timeout, &r->partial, &r->guard };
+	for (size_t i = 0; i < ARRAY_SIZE(timers); i++) {
+		(void)uv_timer_init(&r->loop, timers[i]); /* cannot fail */
+		timers[i]->data = r;
+	}
+	return GS_OK;
+}
+
+static enum gs_code machine_create(struct run *r, struct gs_error *err)
+{
+	const struct cli_run_options *o = r->o;
+	enum gs_code rc = cli_console_open(&r->console, o->console, o->console_path, err);
+
+	if (rc)
+		return rc;
+	const struct vmm_config config = {
+		.kernel_path = o->kernel,
+		.initrd_path = o->initrd,
+		.cmdline = o->append,
+		.ram_bytes = o->memory,
+		.cpus = o->cpus,
+		.clusters = o->clusters,
+		.console_in = r->console.in,
+		.console_out = r->console.out,
+		.console_buffer = o->console_buffer,
+		.on_console = o->has_until ? on_console : NULL,
+		.on_end = on_vmm_end,
+		.arg = r,
+	};
+	rc = vmm_create(&config, &r->vm, err);
+	if (rc == GS_ENOENT && access("/dev/kvm", F_OK))
+		rc = err->code = GS_ENOTSUP; /* not a file of the user's that is missing */
+	if (!rc)
+		rc = ss_session_create(vmm_guest(r->vm), &r->session, err);
+	return rc;
+}
+
+static enum gs_code control_create(struct run *r, struct gs_error *err)
+{
+	const struct ctl_worker_config worker = {
+		.guest = vmm_guest(r->vm),
+		.capture = capture,
+		.arg = r,
+	};
+	enum gs_code rc = ctl_worker_create(&r->loop, &worker, &r->worker, err);
+
+	if (rc || !r->o->control)
+		return rc;
+	const struct ctl_server_config server = {
+		.path = r->o->control,
+		.guest = worker.guest,
+		.worker = r->worker,
+		.hooks = &hooks,
+		.arg = r,
+	};
+	return ctl_server_create(&r->loop, &server, &r->server, err);
+}
+
+/* A capture that cannot be written is better known before the guest has run for an hour. */
+static enum gs_code check_snapshot_folder(const struct cli_run_options *o, struct gs_error *err)
+{
+	const char *slash = o->snapshot ? strrchr(o->snapshot, '/') : NULL;
+	GS_FREE char *folder =
+		slash ? strndup(o->snapshot, (size_t)(slash - o->snapshot) + 1) : strdup(".");
+
+	if (!o->snapshot_on)
+		return GS_OK;
+	if (!folder)
+		return gs_fail(err, GS_ENOSPC, "out of memory");
+	if (access(folder, W_OK | X_OK)) {
+		int e = errno;
+		return gs_fail_errno(err, GS_ESYS, e, "no snapshot could be written to %s", folder);
+	}
+	return GS_OK;
+}
+
+/* Everything up to the first instruction. @return exit code; 0: it runs */
+static int start(struct run *r)
+{
+	struct gs_error err = { 0 };
+
+	if (check_snapshot_folder(r->o, &err)) {
+		(void)cli_error(&err);
+		return CLI_EXIT_OUTPUT;
+	}
+	enum gs_code rc = loop_start(r, &err);
+	if (!rc)
+		rc = machine_create(r, &err);
+	if (!rc)
+		rc = control_create(r, &err);
+	if (rc)
+		return cli_error(&err);
+	watch_signals(r);
+	cli_console_attach(&r->console, &r->loop, on_quit, r);
+	if (r->o->timeout_ns)
+		uv_timer_start(&r->timeout, on_timeout,
+			       (r->o->timeout_ns + GS_NS_PER_MS - 1) / GS_NS_PER_MS, 0);
+	rc = vmm_start(r->vm, &err);
+	if (!rc)
+		return CLI_EXIT_OK;
+	cli_console_restore(); /* before the message */
+	return cli_error(&err);
+}
+
+static void warn_of_losses(const struct vmm_status *status)
+{
+	if (status->console_dropped)
+		gs_log(GS_LOG_WARNING,
+		       "%" PRIu64 " of %" PRIu64
+		       " bytes of console output were lost to a slow reader "
+		       "(--console-buffer)",
+		       status->console_dropped, status->console_bytes);
+}
+
+/* The loop is done: let the last output through, then say how it went. @return exit code */
+static int finish(struct run *r)
+{
+	enum vmm_end end = vmm_ended(r->vm);
+	struct vmm_status status;
+	GS_FREE char *report = strdup(vmm_end_report(r->vm));
+
+	vmm_status_get(r->vm, &status);
+	vmm_destroy(GS_TAKE(r->vm));
+	if (r->reason == CLI_RUN_EXIT && r->o->has_until && cli_until_check_partial(&r->o->until))
+		r->reason = CLI_RUN_UNTIL; /* it was in that last output */
+	warn_of_losses(&status);
+	explain(r, end, report);
+	return exit_of_run(r, end);
+}
+
+static void run_destroy(struct run *r)
+{
+	vmm_destroy(r->vm);
+	ss_session_destroy(r->session);
+	cli_console_close(&r->console);
+	if (r->have_loop)
+		(void)uv_loop_close(&r->loop); /* nothing is open: all was closed and run */
+	pthread_mutex_destroy(&r->wake_lock);
+	free(r->snapshot_path);
+	free(r);
+}
+
+int cli_run_machine(struct cli_run_options *o)
+{
+	struct run *r = calloc(1, sizeof(*r));
+
+	if (!r) {
+		gs_log(GS_LOG_ERROR, "out of memory");
+		return CLI_EXIT_SYSTEM;
+	}
+	r->o = o;
+	r->console = (struct cli_console)CLI_CONSOLE_CLOSED;
+	pthread_mutex_init(&r->wake_lock, NULL);
+	int code = start(r);
+	if (code && r->have_loop)
+		run_close(r);
+	if (r->have_loop)
+		uv_run(&r->loop, UV_RUN_DEFAULT);
+	if (!code)
+		code = finish(r);
+	run_destroy(r);
+	return code;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* guestshot run: its arguments. */
+#include "cli/run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/util.h"
+#include "cli/cli.h"
+#include "vmm/vmm.h"
+
+#define MEMORY_DEFAULT (UINT64_C(512) << 20)
+
+static const char *const reasons[] = {
+	[CLI_RUN_TIMEOUT] = "timeout",
+	[CLI_RUN_EXIT] = "exit",
+	[CLI_RUN_UNTIL] = "until",
+	[CLI_RUN_SIGNAL] = "signal",
+};
+
+const char *cli_run_reason_name(enum cli_run_reason reason)
+{
+	return reasons[reason];
+}
+
+enum {
+	KEY_KERNEL = 0x100,
+	KEY_INITRD,
+	KEY_APPEND,
+	KEY_MEMORY,
+	KEY_CPUS,
+	KEY_CLUSTERS,
+	KEY_CONSOLE,
+	KEY_CONSOLE_BUFFER,
+	KEY_CONTROL,
+	KEY_UNTIL,
+	KEY_TIMEOUT,
+	KEY_SNAPSHOT_ON,
+	KEY_SNAPSHOT,
+};
+
+static const struct argp_option options[] = {
+	{ NULL, 0, NULL, 0, "The machine", 1 },
+	{ "kernel", KEY_KERNEL, "IMAGE", 0, "ARM64 Image to boot, plain or gzip-compressed", 1 },
+	{ "initrd", KEY_INITRD, "FILE", 0, "Initial RAM disk", 1 },
+	{ "append", KEY_APPEND, "CMDLINE", 0, "The kernel's command line", 1 },
+	{ "memory", KEY_MEMORY, "SIZE", 0, "RAM, with K, M or G (default: 512M)", 1 },
+	{ "cpus", KEY_CPUS, "N", 0, "vCPUs, 1 to 64 (default: 1)", 1 },
+	{ "clusters", KEY_CLUSTERS, "N", 0, "Clusters the vCPUs are in (default: 1)", 1 },
+	{ NULL, 0, NULL, 0, "Its console", 2 },
+	{ "console", KEY_CONSOLE, "WHERE", 0,
+	  "stdio (default; Ctrl-A x ends the guest), pty, file:PATH or none", 2 },
+	{ "console-buffer", KEY_CONSOLE_BUFFER, "SIZE", 0,
+	  "Output kept for a slow reader before some is lost (default: 4M)", 2 },
+	{ NULL, 0, NULL, 0, "From outside", 3 },
+	{ "control", KEY_CONTROL, "PATH", 0, "Serve snap and status on a Unix socket", 3 },
+	{ "until", KEY_UNTIL, "REGEX", 0, "End, successfully, when a line of the console matches",
+	  3 },
+	{ "timeout", KEY_TIMEOUT, "DURATION", 0, "End after so long: 60s, 2m, 500ms", 3 },
+	{ "snapshot-on", KEY_SNAPSHOT_ON, "REASONS", 0,
+	  "Take a capture before ending for one of these: timeout,exit,until,signal", 3 },
+	{ "snapshot", KEY_SNAPSHOT, "FILE", 0, "Where to (default: guestshot-REASON.kcdata)", 3 },
+	{ "verbose", 'v', NULL, 0, "Say what is going on; twice: more", 4 },
+	{ 0 },
+};
+
+static error_t wrong(struct argp_state *state, const char *option, const char *arg,
+		     const char *expected)
+{
+	argp_error(state, "--%s %s: %s", option, arg, expected);
+	return EINVAL;
+}
+
+static error_t set_count(struct argp_state *state, const char *option, const char *arg,
+			 uint32_t *count_out)
+{
+	uint64_t n;
+
+	if (!cli_parse_number(arg, 1, VMM_CPUS_MAX, &n))
+		return wrong(state, option, arg, "not a number from 1 to 64");
+	*count_out = (uint32_t)n;
+	return 0;
+}
+
+static error_t set_console(struct argp_state *state, struct cli_run_options *o, const char *arg)
+{
+	if (!strcmp(arg, "stdio"))
+		o->console = CLI_CONSOLE_STDIO;
+	else if (!strcmp(arg, "pty"))
+		o->console = CLI_CONSOLE_PTY;
+	else if (!strcmp(arg, "none"))
+		o->console = CLI_CONSOLE_NONE;
+	else if (!strncmp(arg, "file:", 5) && arg[5])
+		o->console = CLI_CONSOLE_FILE;
+	else
+		return wrong(state, "console", arg, "not stdio, pty, file:PATH or none");
+	o->console_path = o->console == CLI_CONSOLE_FILE ? arg + 5 : NULL;
+	return 0;
+}
+
+static error_t set_until(struct argp_state *state, struct cli_run_options *o, const char *arg)
+{
+	struct gs_error err = { 0 };
+
+	if (o->has_until)
+		return wrong(state, "until", arg, "given twice; join them with |");
+	if (cli_until_init(&o->until, arg, &err))
+		return wrong(state, "until", arg, err.text);
+	o->has_until = true;
+	return 0;
+}
+
+static error_t set_snapshot_on(struct argp_state *state, struct cli_run_options *o, const char *arg)
+{
+	for (const char *at = arg;; at++) {
+		size_t len = strcspn(at, ",");
+		size_t i = 0;
+
+		while (i < ARRAY_SIZE(reasons) &&
+		       (strlen(reasons[i]) != len || strncmp(at, reasons[i], len) != 0))
+			i++;
+		if (i == ARRAY_SIZE(reasons))
+			return wrong(state, "snapshot-on", arg,
+				     "not a list of timeout, exit, until, signal");
+		o->snapshot_on |= 1u << i;
+		at += len;
+		if (!*at)
+			return 0;
+	}
+}
+
+/* What only makes sense together. */
+static error_t check(struct argp_state *state, const struct cli_run_options *o)
+{
+	const char *what = NULL;
+
+	if (!o->kernel)
+		what = "which kernel? --kernel IMAGE is missing";
+	else if (o->memory < VMM_RAM_MIN)
+		what = "--memory: a guest needs at least 64M";
+	else if (o->clusters > o->cpus)
+		what = "--clusters: more clusters than vCPUs";
+	else if (o->snapshot && !o->snapshot_on)
+		what = "--snapshot needs --snapshot-on, which says when";
+	else if ((o->snapshot_on & (1u << CLI_RUN_TIMEOUT)) && !o->timeout_ns)
+		what = "--snapshot-on timeout needs --timeout";
+	else if ((o->snapshot_on & (1u << CLI_RUN_UNTIL)) && !o->has_until)
+		what = "--snapshot-on until needs --until";
+	if (!what)
+		return 0;
+	argp_error(state, "%s", what);
+	return EINVAL;
+}
+
+static error_t parse_key(int key, char *arg, struct argp_state *state)
+{
+	struct cli_run_options *o = state->input;
+
+	switch (key) {
+	case KEY_KERNEL: o->kernel = arg; return 0;
+	case KEY_INITRD: o->initrd = arg; return 0;
+	case KEY_APPEND: o->append = arg; return 0;
+	case KEY_CONTROL: o->control = arg; return 0;
+	case KEY_SNAPSHOT: o->snapshot = arg; return 0;
+	case KEY_MEMORY:
+		return cli_parse_size(arg, &o->memory)
+			       ? 0
+			       : wrong(state, "memory", arg, "not a size such as 512M or 2G");
+	case KEY_CONSOLE_BUFFER:
+		return cli_parse_size(arg, &o->console_buffer) && o->console_buffer
+			       ? 0
+			       : wrong(state, "console-buffer", arg,
+				       "not a size such as 64K or 4M");
+	case KEY_CPUS: return set_count(state, "cpus", arg, &o->cpus);
+	case KEY_CLUSTERS: return set_count(state, "clusters", arg, &o->clusters);
+	case KEY_CONSOLE: return set_console(state, o, arg);
+	case KEY_UNTIL: return set_until(state, o, arg);
+	case KEY_TIMEOUT:
+		return cli_parse_duration(arg, &o->timeout_ns) && o->timeout_ns
+			       ? 0
+			       : wrong(state, "timeout", arg,
+				       "not a duration such as 60s or 500ms");
+	case KEY_SNAPSHOT_ON: return set_snapshot_on(state, o, arg);
+	case 'v': o->verbosity++; return 0;
+	case ARGP_KEY_ARG: argp_error(state, "unexpected argument: %s", arg); return EINVAL;
+	case ARGP_KEY_END: return check(state, o);
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_key,
+	.doc = "Boot a guest on ARM64 KVM and stay until it ends.",
+	.children = cli_argp_children,
+};
+
+bool cli_run_options_parse(int argc, char **argv, struct cli_run_options *o_out, int *exit_out)
+{
+	*o_out = (struct cli_run_options){ .memory = MEMORY_DEFAULT, .cpus = 1, .clusters = 1 };
+	return cli_parse(&argp, argc, argv, o_out, exit_out);
+}
+
+void cli_run_options_deinit(struct cli_run_options *o)
+{
+	if (o->has_until)
+		cli_until_deinit(&o->until);
+	o->has_until = false;
+}

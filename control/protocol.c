@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control socket's language: request lines to structures, answers to lines. */
+#include "control/protocol.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/escape.h"
+#include "base/util.h"
+#include "introspect/stackshot/stackshot.h"
+
+/* One argument of one command. */
+struct arg {
+	const char *name;
+	const char *type; /* for help */
+	const char *help;
+	bool (*parse)(const json_t *value, struct ctl_request *r, struct ctl_fault *f);
+};
+
+struct command {
+	const char *name;
+	const char *help;
+	const struct arg *args;
+	size_t arg_count;
+	bool (*check)(const struct ctl_request *r, struct ctl_fault *f); /* across arguments */
+};
+
+__attribute__((format(printf, 3, 4))) static bool fault(struct ctl_fault *f, const char *class,
+							const char *fmt, ...)
+{
+	va_list ap;
+
+	f->class = class;
+	va_start(ap, fmt);
+	vsnprintf(f->desc, sizeof(f->desc), fmt, ap);
+	va_end(ap);
+	return false;
+}
+
+static const char *type_name(const json_t *value)
+{
+	switch (json_typeof(value)) {
+	case JSON_OBJECT: return "an object";
+	case JSON_ARRAY: return "an array";
+	case JSON_STRING: return "a string";
+	case JSON_INTEGER: return "an integer";
+	case JSON_REAL: return "a number with a fraction";
+	case JSON_TRUE:
+	case JSON_FALSE: return "a boolean";
+	case JSON_NULL: return "null";
+	}
+	return "unknown";
+}
+
+static bool parse_pid(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
+{
+	if (!json_is_integer(value))
+		return fault(f, CTL_CLASS_ARGUMENT, "snap: \"pid\" is an integer, not %s",
+			     type_name(value));
+	json_int_t pid = json_integer_value(value);
+	if (pid < 0 || pid > INT32_MAX)
+		return fault(f, CTL_CLASS_ARGUMENT,
+			     "snap: \"pid\" %" JSON_INTEGER_FORMAT " is not in 0 … %d", pid,
+			     INT32_MAX);
+	r->pid = (int32_t)pid;
+	return true;
+}
+
+static bool parse_to(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
+{
+	if (!json_is_string(value))
+		return fault(f, CTL_CLASS_ARGUMENT, "snap: \"to\" is a string, not %s",
+			     type_name(value));
+	if (!strcmp(json_string_value(value), "fd"))
+		r->to = CTL_TO_FD;
+	else if (!strcmp(json_string_value(value), "file"))
+		r->to = CTL_TO_FILE;
+	else
+		return fault(f, CTL_CLASS_ARGUMENT,
+			     "snap: \"to\" is \"fd\" or \"file\", not \"%.64s\"",
+			     json_string_value(value));
+	return true;
+}
+
+static bool parse_path(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
+{
+	if (!json_is_string(value))
+		return fault(f, CTL_CLASS_ARGUMENT, "snap: \"path\" is a string, not %s",
+			     type_name(value));
+	/* The server's working folder is not the client's. */
+	if (json_string_value(value)[0] != '/')
+		return fault(f, CTL_CLASS_ARGUMENT, "snap: \"path\" is not absolute");
+	r->path = strdup(json_string_value(value));
+	return r->path ? true : fault(f, gs_code_name(GS_ENOSPC), "out of memory");
+}
+
+static bool check_snap(const struct ctl_request *r, struct ctl_fault *f)
+{
+	if (r->to == CTL_TO_FILE && !r->path)
+		return fault(f, CTL_CLASS_ARGUMENT, "snap: \"to\": \"file\" needs \"path\"");
+	if (r->to != CTL_TO_FILE && r->path)
+		return fault(f, CTL_CLASS_ARGUMENT, "snap: \"path\" needs \"to\": \"file\"");
+	return true;
+}
+
+static const struct arg snap_args[] = {
+	{ "pid", "integer", "only the process with this id (default: all)", parse_pid },
+	{ "to", "string",
+	  "\"fd\": a sealed memory file comes with the answer (default); "
+	  "\"file\": the server writes \"path\"",
+	  parse_to },
+	{ "path", "string", "absolute path of the file to write, with \"to\": \"file\"",
+	  parse_path },
+};
+
+static const struct command commands[] = {
+	[CTL_CMD_STATUS] = { "status", "state of the guest, captures and clients", NULL, 0, NULL },
+	[CTL_CMD_SNAP] = { "snap", "stop the guest, record every thread, let it go on", snap_args,
+			   ARRAY_SIZE(snap_args), check_snap },
+	[CTL_CMD_STOP] = { "stop", "stop the guest until this connection says cont or ends; nests",
+			   NULL, 0, NULL },
+	[CTL_CMD_CONT] = { "cont", "undo one stop of this connection", NULL, 0, NULL },
+	[CTL_CMD_QUIT] = { "quit", "end the guest", NULL, 0, NULL },
+	[CTL_CMD_HELP] = { "help", "this list", NULL, 0, NULL },
+};
+
+const char *ctl_command_name(enum ctl_command command)
+{
+	return commands[command].name;
+}
+
+/* Brackets outside of strings; text that is not JSON is left to the parser to refuse. */
+static bool depth_ok(const char *text, size_t len)
+{
+	unsigned int depth = 0;
+	bool in_string = false;
+
+	for (size_t i = 0; i < len; i++) {
+		char c = text[i];
+
+		if (in_string) {
+			if (c == '\\')
+				i++;
+			else if (c == '"')
+				in_string = false;
+		} else if (c == '"') {
+			in_string = true;
+		} else if (c == '{' || c == '[') {
+			if (++depth > CTL_DEPTH_MAX)
+				return false;
+		} else if ((c == '}' || c == ']') && depth) {
+			depth--;
+		}
+	}
+	return true;
+}
+
+json_t *ctl_json_parse(const char *text, size_t len, struct ctl_fault *fault_out)
+{
+	json_error_t e;
+
+	if (!depth_ok(text, len)) {
+		fault(fault_out, CTL_CLASS_JSON, "nested deeper than %u", CTL_DEPTH_MAX);
+		return NULL;
+	}
+	json_t *value = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
+	if (!value)
+		fault(fault_out, CTL_CLASS_JSON, "byte %d: %s", e.position, e.text);
+	return value;
+}
+
+static bool find_command(const char *name, enum ctl_command *command_out)
+{
+	/* QMP's word for a list of commands is taken as well */
+	if (!strcmp(name, "commands")) {
+		*command_out = CTL_CMD_HELP;
+		return true;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (!strcmp(name, commands[i].name)) {
+			*command_out = (enum ctl_command)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static const struct arg *find_arg(const struct command *c, const char *name)
+{
+	for (size_t i = 0; i < c->arg_count; i++) {
+		if (!strcmp(name, c->args[i].name))
+			return &c->args[i];
+	}
+	return NULL;
+}
+
+static bool parse_arguments(json_t *arguments, struct ctl_request *r, struct ctl_fault *f)
+{
+	const struct command *c = &commands[r->command];
+	const char *name;
+	json_t *value;
+
+	json_object_foreach(arguments, name, value)
+	{
+		const struct arg *a = find_arg(c, name);
+
+		if (!a)
+			return fault(f, CTL_CLASS_ARGUMENT, "%s: unknown argument \"%.64s\"",
+				     c->name, name);
+		if (!a->parse(value, r, f))
+			return false;
+	}
+	return !c->check || c->check(r, f);
+}
+
+static bool parse_members(json_t *root, struct ctl_request *r, struct ctl_fault *f)
+{
+	json_t *execute = NULL, *arguments = NULL, *value;
+	const char *name;
+
+	if (!json_is_object(root))
+		return fault(f, CTL_CLASS_REQUEST, "a request is an object, not %s",
+			     type_name(root));
+	r->id = json_incref(json_object_get(root, "id")); /* first, for the errors below */
+	json_object_foreach(root, name, value)
+	{
+		if (!strcmp(name, "execute"))
+			execute = value;
+		else if (!strcmp(name, "arguments"))
+			arguments = value;
+		else if (strcmp(name, "id") != 0)
+			return fault(f, CTL_CLASS_REQUEST, "unknown member \"%.64s\"", name);
+	}
+	if (!execute)
+		return fault(f, CTL_CLASS_REQUEST, "\"execute\" is missing");
+	if (!json_is_string(execute))
+		return fault(f, CTL_CLASS_REQUEST, "\"execute\" is a string, not %s",
+			     type_name(execute));
+	if (arguments && !json_is_object(arguments))
+		return fault(f, CTL_CLASS_REQUEST, "\"arguments\" is an object, not %s",
+			     type_name(arguments));
+	if (!find_command(json_string_value(execute), &r->command))
+		return fault(f, CTL_CLASS_COMMAND, "unknown command \"%.64s\" (try \"help\")",
+			     json_string_value(execute));
+	return parse_arguments(arguments, r, f);
+}
+
+bool ctl_request_parse(const char *line, size_t len, struct ctl_request *request_out,
+		       struct ctl_fault *fault_out)
+{
+	*request_out = (struct ctl_request){ .pid = SS_PID_ALL, .to = CTL_TO_FD };
+
+	json_t *root = ctl_json_parse(line, len, fault_out);
+	if (!root)
+		return false;
+	bool ok = parse_members(root, request_out, fault_out);
+	json_decref(root);
+	return ok;
+}
+
+void ctl_request_deinit(struct ctl_request *request)
+{
+	json_decref(request->id);
+	free(request->path);
+	request->id = NULL;
+	request->path = NULL;
+}
+
+bool ctl_line_is_blank(const char *line, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (!memchr(" \t\r\n", line[i], 4))
+			return false;
+	}
+	return true;
+}
+
+json_t *ctl_json_text(const char *text)
+{
+	json_t *s = json_string(text);
+
+	if (s)
+		return s;
+	char shown[2 * GS_ERROR_TEXT_MAX];
+	gs_escape_terminal(text, strlen(text), shown, sizeof(shown));
+	return json_string(shown);
+}
+
+json_t *ctl_help(void)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		const struct command *c = &commands[i];
+		json_t *args = json_array();
+
+		for (size_t j = 0; j < c->arg_count; j++)
+			json_array_append_new(
+				args, json_pack("{s:s, s:s, s:s}", "name", c->args[j].name, "type",
+						c->args[j].type, "help", c->args[j].help));
+		/* a NULL anywhere makes the append fail, and json_pack refuses a NULL list */
+		if (json_array_append_new(list, json_pack("{s:s, s:s, s:o}", "name", c->name,
+							  "help", c->help, "arguments", args))) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return json_pack("{s:o}", "commands", list);
+}
+
+/* One line of @p root (taken), as ASCII: it may be read on a terminal. */
+static char *line_of(json_t *root, size_t *len_out)
+{
+	if (!root)
+		return NULL;
+	char *text = json_dumps(root, JSON_ENSURE_ASCII);
+	json_decref(root);
+	if (!text)
+		return NULL;
+	size_t len = strlen(text);
+	char *line = realloc(text, len + 2);
+	if (!line) {
+		free(text);
+		return NULL;
+	}
+	memcpy(line + len, "\n", 2);
+	*len_out = len + 1;
+	return line;
+}
+
+static json_t *version_object(void)
+{
+	unsigned int major = 0, minor = 0, micro = 0;
+
+	(void)sscanf(GUESTSHOT_VERSION, "%u.%u.%u", &major, &minor, &micro);
+	return json_pack("{s:s, s:i, s:i, s:i}", "string", GUESTSHOT_VERSION, "major", (int)major,
+			 "minor", (int)minor, "micro", (int)micro);
+}
+
+char *ctl_line_greeting(size_t *len_out)
+{
+	return line_of(json_pack("{s:{s:o, s:i, s:[s, s]}}", "guestshot", "version",
+				 version_object(), "protocol", CTL_PROTOCOL_VERSION, "capabilities",
+				 "snap-fd", "snap-file"),
+		       len_out);
+}
+
+/* Adds the id that the request had; a line without it could not be matched, so NULL on failure. */
+static json_t *with_id(json_t *root, const json_t *id)
+{
+	if (root && id && json_object_set_new(root, "id", json_deep_copy(id))) {
+		json_decref(root);
+		return NULL;
+	}
+	return root;
+}
+
+char *ctl_line_return(const json_t *id, json_t *body, size_t *len_out)
+{
+	return body ? line_of(with_id(json_pack("{s:o}", "return", body), id), len_out) : NULL;
+}
+
+char *ctl_line_error(const json_t *id, const struct ctl_fault *f, size_t *len_out)
+{
+	json_t *desc = ctl_json_text(f->desc);
+
+	if (!desc)
+		return NULL;
+	return line_of(
+		with_id(json_pack("{s:{s:s, s:o}}", "error", "class", f->class, "desc", desc), id),
+		len_out);
+}
+
+char *ctl_line_event(const char *name, uint64_t wall_us, json_t *data, size_t *len_out)
+{
+	if (!data)
+		return NULL;
+	return line_of(json_pack("{s:s, s:{s:I, s:I}, s:o}", "event", name, "timestamp", "seconds",
+				 (json_int_t)(wall_us / 1000000), "microseconds",
+				 (json_int_t)(wall_us % 1000000), "data", data),
+		       len_out);
+}

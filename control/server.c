@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control socket's server: who is connected, what each may do when, who holds the guest. */
+#include "control/server.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/util.h"
+#include "control/connection.h"
+#include "control/protocol.h"
+#include "control/socket.h"
+
+/* Connections taken in one turn of the loop, so that a flood of them leaves time for others. */
+#define SERVER_ACCEPTS_PER_TURN 16
+/* Pause after the system had no descriptor or memory for a connection. */
+#define SERVER_ACCEPT_RETRY_MS 100
+
+/*
+ * A connection and what it holds. It outlives its connection while a job of it is out or a stop of
+ * it is in force; its one job serves for every command and for the clean-up, which so cannot fail.
+ */
+struct client {
+	LIST_ENTRY(client) link;
+	struct ctl_server *server;
+	struct ctl_conn *conn; /* NULL: gone */
+	struct ctl_job job;
+	bool busy;		    /* the job is out */
+	struct ctl_request request; /* of the job */
+	uint32_t stops;		    /* in force */
+};
+
+struct ctl_server {
+	uv_loop_t *loop;
+	struct ctl_server_config config;
+	struct ctl_socket socket;
+	uv_poll_t listener;
+	uv_timer_t retry;
+	uint32_t handles; /* of these two, not closed yet */
+
+	LIST_HEAD(client_list, client) clients;
+	uint32_t connected; /* clients with a connection */
+	uint32_t stops;	    /* of all clients */
+	const char *ended;  /* reason; NULL: the guest has not ended */
+
+	bool closing;
+	void (*closed)(void *arg);
+	void *closed_arg;
+};
+
+static const struct ctl_hooks no_hooks;
+
+/* --- answers ------------------------------------------------------------------------------------
+ */
+
+static void send_return(struct client *c, const json_t *id, json_t *body, int fd)
+{
+	size_t len = 0;
+	char *line = ctl_line_return(id, body, &len);
+
+	ctl_conn_send(c->conn, line, len, fd);
+}
+
+static void send_fault(struct client *c, const json_t *id, const struct ctl_fault *f)
+{
+	size_t len = 0;
+	char *line = ctl_line_error(id, f, &len);
+
+	ctl_conn_send(c->conn, line, len, -1);
+}
+
+static void send_error(struct client *c, const json_t *id, const char *class, const char *desc)
+{
+	struct ctl_fault f = { .class = class };
+
+	snprintf(f.desc, sizeof(f.desc), "%s", desc);
+	send_fault(c, id, &f);
+}
+
+/* Counters are below 2^63 for some centuries; a wrong one must not become negative. */
+static json_t *number(uint64_t value)
+{
+	return json_integer((json_int_t)gs_min(value, INT64_MAX));
+}
+
+static json_t *capture_numbers(const struct ss_result *r)
+{
+	return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "bytes",
+			 number(r->size), "complete", (int)r->complete, "tasks", number(r->tasks),
+			 "threads", number(r->threads), "tries", number(r->tries), "stopped_ns",
+			 number(r->stopped_ns), "stop_ns", number(r->stop_ns), "collect_ns",
+			 number(r->collect_ns), "resume_ns", number(r->resume_ns), "total_ns",
+			 number(r->total_ns));
+}
+
+static json_t *snap_body(const struct client *c)
+{
+	json_t *body = capture_numbers(&c->job.result);
+	bool to_file = c->request.to == CTL_TO_FILE;
+
+	if (!body || json_object_set_new(body, "to", json_string(to_file ? "file" : "fd")) ||
+	    (to_file && json_object_set_new(body, "path", json_string(c->request.path)))) {
+		json_decref(body);
+		return NULL;
+	}
+	return body;
+}
+
+/* What stop, cont and quit return: how things stand now. */
+static const char *state_name(const struct ctl_server *s)
+{
+	if (s->ended)
+		return "ended";
+	if (ctl_worker_is_capturing(s->config.worker))
+		return "capturing";
+	return s->stops ? "stopped" : "running";
+}
+
+static json_t *stop_body(const struct client *c)
+{
+	return json_pack("{s:s, s:o, s:o}", "state", state_name(c->server), "stops",
+			 number(c->server->stops), "own_stops", number(c->stops));
+}
+
+/* --- status -------------------------------------------------------------------------------------
+ */
+
+static json_t *machine_object(const struct ctl_server *s)
+{
+	struct vmm_status m = { 0 };
+
+	if (!s->config.hooks->machine_status)
+		return json_null();
+	s->config.hooks->machine_status(s->config.arg, &m);
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uptime_ns",
+			 number(m.uptime_ns), "stop_depth", number(m.stop_depth), "stop_count",
+			 number(m.stop_count), "stopped_ns", number(m.stopped_ns), "vcpus_on",
+			 number(m.vcpus_on), "console_bytes", number(m.console_bytes),
+			 "console_dropped", number(m.console_dropped), "unknown_mmio",
+			 number(m.unknown_mmio));
+}
+
+static json_t *last_object(const struct ctl_capture_stats *stats)
+{
+	if (!stats->have_last)
+		return json_null();
+	json_t *o = capture_numbers(&stats->last);
+	if (o)
+		(void)json_object_set_new(o, "time_us", number(stats->last_wall_us));
+	return o;
+}
+
+static json_t *status_body(const struct client *c)
+{
+	struct ctl_server *s = c->server;
+	const struct guest *g = s->config.guest;
+	const struct ctl_capture_stats *stats = ctl_worker_stats(s->config.worker);
+
+	return json_pack(
+		"{s:i, s:s, s:o, s:s, s:o, s:o, s:o, s:{s:s, s:o, s:o, s:o}, "
+		"s:{s:o, s:o, s:o, s:o, s:o}, s:o, s:o}",
+		"schema", 1, "state", state_name(s), "end",
+		s->ended ? json_string(s->ended) : json_null(), "version", GUESTSHOT_VERSION,
+		"clients", number(s->connected), "stops", number(s->stops), "own_stops",
+		number(c->stops), "guest", "source", g->source, "vcpus", number(g->vcpu_count),
+		"clusters", number(g->cluster_count), "ram_bytes", number(guest_ram_size(g)),
+		"captures", "taken", number(stats->taken), "incomplete", number(stats->incomplete),
+		"failed", number(stats->failed), "dropped", number(stats->dropped), "queued",
+		number(ctl_worker_queued(s->config.worker)), "last_capture", last_object(stats),
+		"machine", machine_object(s));
+}
+
+/* --- life of a client ---------------------------------------------------------------------------
+ */
+
+static void maybe_closed(struct ctl_server *s)
+{
+	if (!s->closing || !LIST_EMPTY(&s->clients) || s->handles)
+		return;
+	void (*closed)(void *arg) = s->closed;
+	void *arg = s->closed_arg;
+
+	free(s);
+	closed(arg);
+}
+
+static void client_post(struct client *c, enum ctl_job_kind kind, uint32_t resumes);
+
+/* The connection is gone and no job is out: undo its stops, then free it. */
+static void client_release(struct client *c)
+{
+	struct ctl_server *s = c->server;
+
+	ctl_request_deinit(&c->request);
+	if (c->stops) {
+		s->stops -= c->stops;
+		uint32_t resumes = c->stops;
+		c->stops = 0;
+		client_post(c, CTL_JOB_RESUME, resumes);
+		return;
+	}
+	LIST_REMOVE(c, link);
+	free(c);
+	maybe_closed(s);
+}
+
+static void client_gone(void *arg)
+{
+	struct client *c = arg;
+
+	c->conn = NULL;
+	c->server->connected--;
+	if (c->busy && ctl_worker_abandon(c->server->config.worker, &c->job))
+		c->busy = false;
+	if (!c->busy)
+		client_release(c);
+}
+
+static void client_answer_job(struct client *c)
+{
+	const struct ctl_job *job = &c->job;
+
+	if (job->code)
+		send_error(c, c->request.id, gs_code_name(job->code), job->err.text);
+	else if (job->kind == CTL_JOB_SNAP)
+		send_return(c, c->request.id, snap_body(c), job->fd);
+	else
+		send_return(c, c->request.id, stop_body(c), -1);
+	ctl_request_deinit(&c->request);
+}
+
+static void client_job_done(struct ctl_job *job)
+{
+	struct client *c = job->arg;
+	struct ctl_server *s = c->server;
+
+	c->busy = false;
+	if (job->kind == CTL_JOB_STOP && !job->code) {
+		c->stops++;
+		s->stops++;
+	} else if (job->kind == CTL_JOB_RESUME && c->conn) {
+		/* also when it failed: the stop is not ours to undo twice */
+		c->stops--;
+		s->stops--;
+	} else if (job->kind == CTL_JOB_RESUME && job->code) {
+		gs_log(GS_LOG_WARNING, "release of a client's stops: %s", job->err.text);
+	}
+	if (!c->conn) {
+		client_release(c);
+		return;
+	}
+	client_answer_job(c);
+	if (s->closing)
+		ctl_conn_finish(c->conn);
+	else
+		ctl_conn_resume(c->conn);
+}
+
+static void client_post(struct client *c, enum ctl_job_kind kind, uint32_t resumes)
+{
+	c->job = (struct ctl_job){
+		.kind = kind,
+		.pid = c->request.pid,
+		.path = c->request.path,
+		.count = resumes,
+		.done = client_job_done,
+		.arg = c,
+	};
+	c->busy = true;
+	if (c->conn)
+		ctl_conn_pause(c->conn);
+	ctl_worker_post(c->server->config.worker, &c->job);
+}
+
+/* --- commands -----------------------------------------------------------------------------------
+ */
+
+/*
+ * What each does in each state; every pair is answered.
+ *
+ *		running		stopped		capturing	ended
+ * status	answers		answers		answers		answers
+ * snap		captures	captures,	after that one	captures what is left:
+ *				stays stopped			memory, last registers
+ * stop		stops		nests		after that one	counts, nothing runs
+ * cont		error unless this connection has a stop; else undoes it (after a capture)
+ * quit		ends		ends		ends; capture	answers: ended already
+ *						is finished
+ * help		answers		answers		answers		answers
+ */
+
+static void do_stop(struct client *c)
+{
+	if (c->stops >= CTL_STOPS_MAX)
+		send_error(c, c->request.id, gs_code_name(GS_ETOOBIG),
+			   "this connection holds as many stops as it may");
+	else
+		client_post(c, CTL_JOB_STOP, 0);
+}
+
+static void do_cont(struct client *c)
+{
+	if (!c->stops)
+		send_error(c, c->request.id, CTL_CLASS_STOPS,
+			   "this connection holds no stop (others keep theirs)");
+	else
+		client_post(c, CTL_JOB_RESUME, 1);
+}
+
+static void do_quit(struct client *c)
+{
+	struct ctl_server *s = c->server;
+
+	if (!s->config.hooks->quit) {
+		send_error(c, c->request.id, gs_code_name(GS_ENOTSUP),
+			   "this guest is not guestshot's to end");
+		return;
+	}
+	/* answered first: the end of the guest may be the end of this server */
+	send_return(c, c->request.id, stop_body(c), -1);
+	if (!s->ended)
+		s->config.hooks->quit(s->config.arg);
+}
+
+static void client_command(struct client *c)
+{
+	switch (c->request.command) {
+	case CTL_CMD_STATUS: send_return(c, c->request.id, status_body(c), -1); break;
+	case CTL_CMD_SNAP: client_post(c, CTL_JOB_SNAP, 0); break;
+	case CTL_CMD_STOP: do_stop(c); break;
+	case CTL_CMD_CONT: do_cont(c); break;
+	case CTL_CMD_QUIT: do_quit(c); break;
+	case CTL_CMD_HELP: send_return(c, c->request.id, ctl_help(), -1); break;
+	}
+}
+
+static void client_line(void *arg, const char *line, size_t len)
+{
+	struct client *c = arg;
+	struct ctl_fault f;
+
+	if (ctl_line_is_blank(line, len))
+		return;
+	if (ctl_request_parse(line, len, &c->request, &f))
+		client_command(c);
+	else
+		send_fault(c, c->request.id, &f);
+	if (!c->busy)
+		ctl_request_deinit(&c->request);
+}
+
+static void client_overlong(void *arg)
+{
+	struct client *c = arg;
+	struct ctl_fault f = { .class = gs_code_name(GS_ETOOBIG) };
+
+	snprintf(f.desc, sizeof(f.desc), "line longer than %u bytes; connection closed",
+		 CTL_LINE_MAX);
+	send_fault(c, NULL, &f);
+	ctl_conn_finish(c->conn);
+}
+
+static const struct ctl_conn_events client_events = {
+	.line = client_line,
+	.overlong = client_overlong,
+	.gone = client_gone,
+};
+
+/* --- connections --------------------------------------------------------------------------------
+ */
+
+/* One line, if the socket takes it, and goodbye. */
+static void refuse(int fd, const char *class, const char *desc)
+{
+	struct ctl_fault f = { .class = class };
+	size_t len;
+
+	snprintf(f.desc, sizeof(f.desc), "%s", desc);
+	char *line = ctl_line_error(NULL, &f, &len);
+	if (line)
+		(void)send(fd, line, len, MSG_NOSIGNAL | MSG_DONTWAIT); /* a courtesy */
+	free(line);
+	close(fd);
+}
+
+static void welcome(struct ctl_server *s, int fd)
+{
+	struct gs_error err;
+
+	if (ctl_socket_check_peer(fd, &err)) {
+		refuse(fd, gs_code_name(err.code), err.text);
+		return;
+	}
+	if (s->connected >= CTL_CLIENTS_MAX) {
+		refuse(fd, gs_code_name(GS_EBUSY), "too many clients; try again later");
+		return;
+	}
+	struct client *c = calloc(1, sizeof(*c));
+	if (!c) {
+		refuse(fd, gs_code_name(GS_ENOSPC), "out of memory");
+		return;
+	}
+	c->server = s;
+	if (ctl_conn_create(s->loop, fd, s->config.stall_ms, &client_events, c, &c->conn)) {
+		free(c);
+		return;
+	}
+	LIST_INSERT_HEAD(&s->clients, c, link);
+	s->connected++;
+
+	size_t len = 0;
+	char *line = ctl_line_greeting(&len);
+	ctl_conn_send(c->conn, line, len, -1);
+}
+
+static void on_connection(uv_poll_t *handle, int status, int events);
+
+static void on_retry(uv_timer_t *handle)
+{
+	struct ctl_server *s = handle->data;
+
+	uv_poll_start(&s->listener, UV_READABLE, on_connection);
+}
+
+static void on_connection(uv_poll_t *handle, int status, int events)
+{
+	struct ctl_server *s = handle->data;
+
+	(void)status; /* accept4() will tell */
+	(void)events;
+	for (int i = 0; i < SERVER_ACCEPTS_PER_TURN; i++) {
+		int fd = accept4(s->socket.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd >= 0) {
+			welcome(s, fd);
+			continue;
+		}
+		if (errno == EINTR || errno == ECONNABORTED)
+			continue;
+		if (errno != EAGAIN) {
+			/* it would be reported again at once: leave it for a moment */
+			uv_poll_stop(&s->listener);
+			uv_timer_start(&s->retry, on_retry, SERVER_ACCEPT_RETRY_MS, 0);
+		}
+		return;
+	}
+}
+
+/* --- the server ---------------------------------------------------------------------------------
+ */
+
+enum gs_code ctl_server_create(uv_loop_t *loop, const struct ctl_server_config *config,
+			       struct ctl_server **server_out, struct gs_error *err)
+{
+	struct ctl_server *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return gs_fail(err, GS_ENOSPC, "out of memory");
+	s->loop = loop;
+	s->config = *config;
+	if (!s->config.hooks)
+		s->config.hooks = &no_hooks;
+	if (!s->config.stall_ms)
+		s->config.stall_ms = CTL_STALL_MS_DEFAULT;
+	LIST_INIT(&s->clients);
+	enum gs_code rc = ctl_socket_listen(config->path, &s->socket, err);
+	if (rc) {
+		free(s);
+		return rc;
+	}
+	int e = uv_poll_init(loop, &s->listener, s->socket.fd);
+	if (e) {
+		ctl_socket_close(&s->socket);
+		free(s);
+		return gs_fail(err, GS_ENOSPC, "event loop: %s", uv_strerror(e));
+	}
+	(void)uv_timer_init(loop, &s->retry); /* cannot fail */
+	s->handles = 2;
+	s->listener.data = s;
+	s->retry.data = s;
+	uv_poll_start(&s->listener, UV_READABLE, on_connection);
+	*server_out = s;
+	return GS_OK;
+}
+
+void ctl_server_guest_ended(struct ctl_server *s, const char *reason)
+{
+	struct client *c;
+
+	if (s->ended)
+		return;
+	s->ended = reason;
+	LIST_FOREACH(c, &s->clients, link)
+	{
+		size_t len = 0;
+
+		if (c->conn) {
+			char *line = ctl_line_event("guest-ended", gs_clock_wall_us(),
+						    json_pack("{s:s}", "reason", reason), &len);
+			ctl_conn_send(c->conn, line, len, -1);
+		}
+	}
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+	struct ctl_server *s = handle->data;
+
+	s->handles--;
+	maybe_closed(s);
+}
+
+void ctl_server_close(struct ctl_server *s, void (*closed)(void *arg), void *arg)
+{
+	struct client *c;
+
+	s->closing = true;
+	s->closed = closed;
+	s->closed_arg = arg;
+	uv_close((uv_handle_t *)&s->listener, on_closed);
+	uv_close((uv_handle_t *)&s->retry, on_closed);
+	ctl_socket_close(&s->socket);
+	/* gone() of these comes from the loop, so the list stays as it is */
+	LIST_FOREACH(c, &s->clients, link)
+	{
+		if (!c->conn)
+			continue; /* its resume is out */
+		if (c->busy && !ctl_worker_withdraw(s->config.worker, &c->job))
+			continue; /* runs: answered when it is done */
+		if (c->busy) {
+			c->busy = false;
+			send_error(c, c->request.id, CTL_CLASS_ENDED, "guestshot is ending");
+			ctl_request_deinit(&c->request);
+		}
+		ctl_conn_finish(c->conn);
+	}
+}
+
+void ctl_server_unlink(const struct ctl_server *s)
+{
+	if (s)
+		ctl_socket_unlink(&s->socket);
+}

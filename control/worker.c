@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one thread that stops, captures and resumes the guest, and its queue. */
+#include "control/worker.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/util.h"
+
+struct queue {
+	struct ctl_job *first, *last;
+	uint32_t count;
+};
+
+struct ctl_worker {
+	struct ctl_worker_config config;
+	uv_async_t wake; /* worker to loop: something is in finished */
+	pthread_t thread;
+	struct ctl_capture_stats stats; /* the loop's thread only */
+	uint32_t out;			/* jobs posted and not yet done; the loop's thread only */
+
+	pthread_mutex_t lock; /* guards what follows */
+	pthread_cond_t more;
+	struct queue waiting;
+	struct queue finished;
+	struct ctl_job *running;
+	bool ending;
+};
+
+static void queue_put(struct queue *q, struct ctl_job *job)
+{
+	job->next = NULL;
+	if (q->last)
+		q->last->next = job;
+	else
+		q->first = job;
+	q->last = job;
+	q->count++;
+}
+
+static struct ctl_job *queue_get(struct queue *q)
+{
+	struct ctl_job *job = q->first;
+
+	if (!job)
+		return NULL;
+	q->first = job->next;
+	if (!q->first)
+		q->last = NULL;
+	q->count--;
+	return job;
+}
+
+static bool queue_remove(struct queue *q, const struct ctl_job *job)
+{
+	struct ctl_job *before = NULL;
+
+	for (struct ctl_job *at = q->first; at; before = at, at = at->next) {
+		if (at != job)
+			continue;
+		if (before)
+			before->next = at->next;
+		else
+			q->first = at->next;
+		if (q->last == at)
+			q->last = before;
+		q->count--;
+		return true;
+	}
+	return false;
+}
+
+/* A memory file that nobody can change or cut any more, so that the receiver may map it. */
+static enum gs_code publish_fd(const struct ss_result *r, int *fd_out, struct gs_error *err)
+{
+	GS_CLOSE int fd = memfd_create("guestshot-capture", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0) {
+		int e = errno;
+		return gs_fail_errno(err, gs_code_of_errno(e), e, "create a memory file");
+	}
+	enum gs_code rc = gs_file_write_all(fd, r->data, r->size, err);
+	if (rc)
+		return gs_wrap(err, rc, "fill the memory file");
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) ||
+	    lseek(fd, 0, SEEK_SET)) {
+		int e = errno;
+		return gs_fail_errno(err, GS_ESYS, e, "seal the memory file");
+	}
+	*fd_out = GS_TAKE_FD(fd);
+	return GS_OK;
+}
+
+static void run_snap(struct ctl_worker *w, struct ctl_job *job)
+{
+	const struct ss_request request = {
+		.version = SS_REQUEST_VERSION,
+		.size = sizeof(request),
+		.pid = job->pid,
+	};
+
+	job->code = w->config.capture(w->config.arg, &request, &job->result, &job->err);
+	/* relaxed: a hint; when it comes too late, done() gives the result up */
+	if (!job->code && !atomic_load_explicit(&job->abandoned, memory_order_relaxed)) {
+		if (job->path)
+			job->code = gs_file_write_atomic(job->path, job->result.data,
+							 job->result.size, 0600, &job->err);
+		else
+			job->code = publish_fd(&job->result, &job->fd, &job->err);
+	}
+	free(GS_TAKE(job->result.data)); /* the numbers stay */
+}
+
+static void run_resume(struct ctl_worker *w, struct ctl_job *job)
+{
+	for (uint32_t i = 0; i < job->count; i++) {
+		enum gs_code rc = guest_resume(w->config.guest, &job->err);
+		if (rc)
+			job->code = rc; /* and on: each stop has its resume */
+	}
+}
+
+static void run(struct ctl_worker *w, struct ctl_job *job)
+{
+	switch (job->kind) {
+	case CTL_JOB_SNAP: run_snap(w, job); return;
+	case CTL_JOB_STOP: job->code = guest_stop(w->config.guest, &job->err); return;
+	case CTL_JOB_RESUME: run_resume(w, job); return;
+	}
+}
+
+static void *worker_main(void *arg)
+{
+	struct ctl_worker *w = arg;
+
+	pthread_setname_np(pthread_self(), "gs-capture");
+	pthread_mutex_lock(&w->lock);
+	for (;;) {
+		struct ctl_job *job = queue_get(&w->waiting);
+
+		if (job) {
+			w->running = job;
+			pthread_mutex_unlock(&w->lock);
+			run(w, job);
+			pthread_mutex_lock(&w->lock);
+			w->running = NULL;
+			queue_put(&w->finished, job);
+			uv_async_send(&w->wake); /* under the lock: w cannot be closed yet */
+		} else if (w->ending) {
+			break;
+		} else {
+			pthread_cond_wait(&w->more, &w->lock);
+		}
+	}
+	pthread_mutex_unlock(&w->lock);
+	return NULL;
+}
+
+static void count(struct ctl_worker *w, const struct ctl_job *job)
+{
+	struct ctl_capture_stats *s = &w->stats;
+
+	if (job->kind != CTL_JOB_SNAP)
+		return;
+	if (job->code) {
+		s->failed++;
+	} else if (atomic_load_explicit(&job->abandoned, memory_order_relaxed)) {
+		s->dropped++;
+	} else {
+		s->taken++;
+		s->incomplete += !job->result.complete;
+		s->have_last = true;
+		s->last = job->result;
+		s->last_wall_us = gs_clock_wall_us();
+	}
+}
+
+static void on_wake(uv_async_t *handle)
+{
+	struct ctl_worker *w = handle->data;
+
+	for (;;) {
+		pthread_mutex_lock(&w->lock);
+		struct ctl_job *job = queue_get(&w->finished);
+		pthread_mutex_unlock(&w->lock);
+		if (!job)
+			return;
+		w->out--;
+		count(w, job);
+		if (job->fd >= 0 && atomic_load_explicit(&job->abandoned, memory_order_relaxed)) {
+			close(job->fd);
+			job->fd = -1;
+		}
+		bool last = w->out == 0;
+		job->done(job);
+		/* done() may have closed the worker, which needs that no job is out */
+		if (last)
+			return;
+	}
+}
+
+static enum gs_code thread_start(struct ctl_worker *w, struct gs_error *err)
+{
+	sigset_t all, old;
+
+	/* signals are the event loop's */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	int e = pthread_create(&w->thread, NULL, worker_main, w);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return e ? gs_fail_errno(err, GS_ENOSPC, e, "start the capture thread") : GS_OK;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+	struct ctl_worker *w = handle->data;
+
+	pthread_cond_destroy(&w->more);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}
+
+enum gs_code ctl_worker_create(uv_loop_t *loop, const struct ctl_worker_config *config,
+			       struct ctl_worker **worker_out, struct gs_error *err)
+{
+	struct ctl_worker *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return gs_fail(err, GS_ENOSPC, "out of memory");
+	w->config = *config;
+	w->wake.data = w;
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->more, NULL);
+	/* the handle comes last: once the loop knows it, it is freed by the loop only */
+	enum gs_code rc = GS_OK;
+	int e = uv_async_init(loop, &w->wake, on_wake);
+	if (e)
+		rc = gs_fail(err, GS_ENOSPC, "event loop: %s", uv_strerror(e));
+	if (rc) {
+		free(w);
+		return rc;
+	}
+	rc = thread_start(w, err);
+	if (rc) {
+		uv_close((uv_handle_t *)&w->wake, on_closed);
+		return rc;
+	}
+	*worker_out = w;
+	return GS_OK;
+}
+
+void ctl_worker_post(struct ctl_worker *w, struct ctl_job *job)
+{
+	job->code = GS_OK;
+	job->err = (struct gs_error){ 0 };
+	job->result = (struct ss_result){ 0 };
+	job->fd = -1;
+	atomic_store_explicit(&job->abandoned, false, memory_order_relaxed);
+	w->out++;
+
+	pthread_mutex_lock(&w->lock);
+	assert(!w->ending);
+	queue_put(&w->waiting, job);
+	pthread_cond_signal(&w->more);
+	pthread_mutex_unlock(&w->lock);
+}
+
+bool ctl_worker_withdraw(struct ctl_worker *w, struct ctl_job *job)
+{
+	pthread_mutex_lock(&w->lock);
+	bool was_waiting = queue_remove(&w->waiting, job);
+	pthread_mutex_unlock(&w->lock);
+	w->out -= was_waiting;
+	return was_waiting;
+}
+
+bool ctl_worker_abandon(struct ctl_worker *w, struct ctl_job *job)
+{
+	if (ctl_worker_withdraw(w, job))
+		return true;
+	atomic_store_explicit(&job->abandoned, true, memory_order_relaxed);
+	return false;
+}
+
+bool ctl_worker_is_capturing(struct ctl_worker *w)
+{
+	pthread_mutex_lock(&w->lock);
+	bool is = w->running && w->running->kind == CTL_JOB_SNAP;
+	pthread_mutex_unlock(&w->lock);
+	return is;
+}
+
+uint32_t ctl_worker_queued(struct ctl_worker *w)
+{
+	pthread_mutex_lock(&w->lock);
+	uint32_t n = w->waiting.count;
+	pthread_mutex_unlock(&w->lock);
+	return n;
+}
+
+const struct ctl_capture_stats *ctl_worker_stats(const struct ctl_worker *w)
+{
+	return &w->stats;
+}
+
+void ctl_worker_close(struct ctl_worker *w)
+{
+	if (!w)
+		return;
+	assert(w->out == 0);
+	pthread_mutex_lock(&w->lock);
+	w->ending = true;
+	pthread_cond_signal(&w->more);
+	pthread_mutex_unlock(&w->lock);
+	pthread_join(w->thread, NULL);
+	uv_close((uv_handle_t *)&w->wake, on_closed);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one thread that stops, captures and resumes the guest, and its queue. */
+#ifndef CONTROL_WORKER_H
+#define CONTROL_WORKER_H
+
+/*
+ * What touches the guest blocks, so the event loop posts it here as a job and goes on; the job's
+ * done() runs on the loop again. One thread makes stops, captures and resumes of all clients a
+ * single sequence. Jobs are the caller's memory: posting and giving up cannot fail.
+ *
+ *	ctl_worker_create(loop, &config, &w, &err);
+ *	job = (struct ctl_job){ .kind = CTL_JOB_SNAP, .pid = SS_PID_ALL, .done = on_done };
+ *	ctl_worker_post(w, &job);		// on_done(&job) follows, on the loop
+ *	…
+ *	ctl_worker_close(w);			// when no job is out
+ *
+ * Threads: everything here is called on the loop's thread, except where said.
+ */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/error.h"
+#include "introspect/guest/guest.h"
+#include "introspect/stackshot/stackshot.h"
+
+enum ctl_job_kind {
+	CTL_JOB_SNAP,	/* capture, then publish to path or as a memory file */
+	CTL_JOB_STOP,	/* one guest_stop() */
+	CTL_JOB_RESUME, /* count times guest_resume() */
+};
+
+struct ctl_job {
+	enum ctl_job_kind kind;
+	int32_t pid;	  /* snap */
+	const char *path; /* snap: file to write; NULL: a memory file; borrowed until done */
+	uint32_t count;	  /* resume */
+	void (*done)(struct ctl_job *job);
+	void *arg; /* the poster's */
+
+	/* results, from done() on */
+	enum gs_code code;
+	struct gs_error err;
+	struct ss_result result; /* snap, GS_OK: numbers; data is NULL, published already */
+	int fd; /* snap to a memory file, GS_OK: sealed; taken by done(); else -1 */
+
+	/* the worker's */
+	atomic_bool abandoned;
+	struct ctl_job *next;
+};
+
+struct ctl_worker_config {
+	struct guest *guest; /* borrowed until ctl_worker_close() */
+	/**
+	 * Take a capture; called on the worker's thread, one at a time. Same contract as
+	 * ss_capture(), which it usually calls.
+	 */
+	enum gs_code (*capture)(void *arg, const struct ss_request *request,
+				struct ss_result *result_out, struct gs_error *err);
+	void *arg;
+};
+
+/** Counters of everything captured through one worker. */
+struct ctl_capture_stats {
+	uint64_t taken;	     /* published; incomplete ones included */
+	uint64_t incomplete; /* of these */
+	uint64_t failed;     /* capture or publishing failed */
+	uint64_t dropped;    /* nobody was left to take it */
+	bool have_last;
+	struct ss_result last; /* numbers of the last one taken; data is NULL */
+	uint64_t last_wall_us; /* when it was finished, since 1970 */
+};
+
+struct ctl_worker;
+
+/**
+ * Start the thread.
+ *
+ * @param loop   borrowed until the handle is closed, that is until uv_run() after
+ * ctl_worker_close()
+ * @param config borrowed for the call
+ * @param worker_out returned: end with ctl_worker_close()
+ * @return GS_OK; GS_ENOSPC: no memory or no thread
+ */
+GS_MUST_USE enum gs_code ctl_worker_create(uv_loop_t *loop, const struct ctl_worker_config *config,
+					   struct ctl_worker **worker_out, struct gs_error *err);
+
+/** Queue a job; it is the worker's until done(). First come, first served. */
+void ctl_worker_post(struct ctl_worker *w, struct ctl_job *job);
+
+/**
+ * Nobody wants the job's result any more. One that waits is taken out of the queue: true, and its
+ * done() is not called. One that runs is finished (a guest is never left stopped by it) but a
+ * capture is not published: false, and done() follows.
+ */
+bool ctl_worker_abandon(struct ctl_worker *w, struct ctl_job *job);
+
+/** Like ctl_worker_abandon() for a job that waits; one that runs is left alone: false. */
+bool ctl_worker_withdraw(struct ctl_worker *w, struct ctl_job *job);
+
+/** Whether a capture is being taken at this moment. */
+bool ctl_worker_is_capturing(struct ctl_worker *w);
+
+/** Jobs that wait. */
+uint32_t ctl_worker_queued(struct ctl_worker *w);
+
+const struct ctl_capture_stats *ctl_worker_stats(const struct ctl_worker *w);
+
+/** Join the thread and free; no job may be out. NULL is fine. */
+void ctl_worker_close(struct ctl_worker *w);
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Our own record types: what a Linux guest on vCPUs has and the original stackshot has no record for. */
+#ifndef INTROSPECT_STACKSHOT_RECORDS_H
+#define INTROSPECT_STACKSHOT_RECORDS_H
+
+/*
+ * Type codes lie far from Apple's blocks (0 … 0x10ff). Each type is defined at the start of every
+ * stream that uses it, so that a reader without this header prints it too; fields are only ever added
+ * at the end. Guest strings are raw bytes, terminated within their field.
+ *
+ * Where: G buffer level, T in a task container, H in a thread container; [] an array.
+ */
+
+#include <stdint.h>
+
+#include "kcdata/schema.h"
+
+#define SS_RECORD_BASE UINT32_C(0x47530000) /* "GS" in the upper half */
+
+enum ss_record {
+	SS_RECORD_GUEST = SS_RECORD_BASE + 1,	   /* G   struct ss_guest_record */
+	SS_RECORD_VCPU = SS_RECORD_BASE + 2,	   /* G[] struct ss_vcpu_record */
+	SS_RECORD_TASK = SS_RECORD_BASE + 3,	   /* T   struct ss_task_record */
+	SS_RECORD_THREAD = SS_RECORD_BASE + 4,	   /* H   struct ss_thread_record */
+	SS_RECORD_FRAME_KIND = SS_RECORD_BASE + 5, /* H[] struct ss_frame_kind_record */
+	SS_RECORD_SYMBOL = SS_RECORD_BASE + 6,	   /* G[] struct ss_symbol_record */
+	SS_RECORD_LONG_SYMBOL = SS_RECORD_BASE + 7, /* G[] struct ss_long_symbol_record */
+	SS_RECORD_MISSING = SS_RECORD_BASE + 8,	   /* G[] struct ss_missing_record */
+	SS_RECORD_TIMES = SS_RECORD_BASE + 9,	   /* G   struct ss_times_record */
+};
+
+/** The guest and its kernel; the latter's fields are 0 when it was not found. */
+struct ss_guest_record {
+	uint64_t ram_size;
+	uint64_t kernel_text;	 /* guest-virtual address of _stext */
+	uint64_t kernel_voffset; /* guest-virtual minus guest-physical in the kernel image */
+	uint32_t vcpus;
+	uint32_t clusters;
+	uint32_t page_size;
+	uint32_t va_bits; /* of kernel addresses, as the CPU runs */
+	uint32_t symbols;
+	char source[20]; /* where the guest is from: "kvm", … */
+};
+
+/* Bits of ss_vcpu_record.known: which registers the source could tell (enum guest_regs_valid). */
+
+enum ss_vcpu_state {
+	SS_VCPU_UNKNOWN = 0,
+	SS_VCPU_KERNEL = 1, /* stopped in EL1 */
+	SS_VCPU_USER = 2,   /* stopped in EL0 */
+	SS_VCPU_OFF = 3,    /* not started, or off by PSCI */
+	SS_VCPU_IDLE = 4,   /* in EL1, in the idle task */
+};
+
+struct ss_vcpu_record {
+	uint32_t vcpu;
+	uint32_t cluster;
+	uint32_t state; /* enum ss_vcpu_state */
+	uint32_t known; /* enum guest_regs_valid */
+	int32_t pid;	/* of the current thread's process; -1: not known */
+	int32_t tid;
+	uint64_t thread_id; /* id of its container */
+	uint64_t x[31];
+	uint64_t sp_el0, sp_el1, pc, pstate;
+	uint64_t elr_el1, spsr_el1;
+	uint64_t ttbr0_el1, ttbr1_el1, tcr_el1, mair_el1, sctlr_el1;
+	uint64_t vbar_el1, tpidr_el1, contextidr_el1, mpidr_el1;
+	char comm[16];
+};
+
+struct ss_task_record {
+	int32_t pid; /* thread group id, in the initial namespace */
+	int32_t ppid; /* -1: not readable */
+	uint32_t flags; /* PF_* of the leader */
+	uint32_t threads; /* on its list */
+	uint64_t address; /* task_struct of the leader */
+	char comm[16];
+};
+
+/* Bits of ss_thread_record.known are enum lnx_task_valid. */
+struct ss_thread_record {
+	int32_t tid;
+	int32_t vcpu; /* that executes it; -1: none */
+	uint32_t state; /* the letter of /proc/PID/stat */
+	uint32_t raw_state;
+	uint32_t exit_state;
+	uint32_t flags; /* PF_* */
+	uint32_t known;
+	uint32_t cpu; /* it ran on last */
+	int32_t prio;
+	int32_t static_prio;
+	uint32_t rt_priority;
+	uint32_t policy;
+	uint32_t stack_end;    /* enum lnx_unwind_end: why the kernel stack has no more frames */
+	uint32_t reserved;
+	uint64_t stack_end_at; /* where, unless complete */
+	uint64_t utime_ns, stime_ns, sum_exec_runtime_ns;
+	uint64_t nvcsw, nivcsw;
+	uint64_t start_time_ns, start_boottime_ns;
+	uint64_t exec_start_ns;
+	uint64_t min_flt, maj_flt;
+	uint64_t address; /* task_struct */
+	char comm[16];
+};
+
+/** Frames of the kernel stack that are not plain return addresses. */
+struct ss_frame_kind_record {
+	uint32_t index;
+	uint32_t kind; /* enum lnx_frame_kind */
+};
+
+enum ss_symbol_flags {
+	SS_SYMBOL_SCHED = 1, /* scheduler or lock text, which the guest's /proc/PID/stack leaves out */
+};
+
+#define SS_SYMBOL_NAME	    64
+#define SS_LONG_SYMBOL_NAME 512
+
+/** A function that some frame lies in. */
+struct ss_symbol_record {
+	uint64_t start;
+	uint64_t size;
+	uint64_t flags; /* enum ss_symbol_flags */
+	char name[SS_SYMBOL_NAME];
+};
+
+/** The same for names of SS_SYMBOL_NAME characters and more. */
+struct ss_long_symbol_record {
+	uint64_t start;
+	uint64_t size;
+	uint64_t flags;
+	char name[SS_LONG_SYMBOL_NAME];
+};
+
+enum ss_missing {
+	SS_MISSING_KERNEL = 1,	/* no kernel found: registers only */
+	SS_MISSING_TASKS = 2,	/* the list of all processes breaks off */
+	SS_MISSING_THREADS = 3, /* the list of a process's threads breaks off */
+	SS_MISSING_TASK = 4,	/* a task_struct could not be read */
+	SS_MISSING_STACK = 5,	/* a kernel stack is incomplete */
+	SS_MISSING_CURRENT = 6, /* what a vCPU executes is not known */
+	SS_MISSING_IDLE = 7,	/* the idle task of a vCPU was not found */
+	SS_MISSING_MORE = 8,	/* further things, too many to list: count says how many */
+};
+
+/** Something that should be in the capture and is not. */
+struct ss_missing_record {
+	uint32_t what; /* enum ss_missing */
+	uint32_t count;
+	int32_t pid; /* of the thread or process concerned; -1: none */
+	int32_t tid;
+	uint64_t address;
+	char reason[160];
+};
+
+struct ss_times_record {
+	uint64_t stop_ns;    /* from the request to stop until every vCPU had left the guest */
+	uint64_t collect_ns; /* reading the guest */
+	uint64_t resume_ns;
+	uint64_t prior_ns; /* stopped in tries before this one, and to look at the registers */
+	uint64_t reads;	     /* copies out of guest memory */
+	uint64_t bytes;	     /* so copied */
+	uint64_t faults[8];  /* failed translations by reason (enum a64_fault) */
+	uint32_t tries;
+	uint32_t reserved;
+};
+
+/** The table of these types, for kcd_append_typedef() and for readers. */
+extern const struct kcd_schema ss_schema;
+
+#endif

@@ -1,0 +1,379 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The judge is judged: compare.py on made-up captures and listings, most of them wrong in one place."""
+import base64
+import copy
+import unittest
+import zlib
+
+from compare import ALWAYS_BLOCKED, BLOCKED_IN, Comparison, Malformed, parse_truth
+
+SCHED = 0xffff800009000000
+TEXT = 0xffff800008000000
+PRINTER, SPIN_USER, SPIN_KERNEL, KWORKER, SPINNERS_TGID = 300, 201, 202, 50, 200
+
+
+def frame(symbol, offset=0x10, size=0x80, module=None):
+    return {'address': hex(TEXT + offset), 'symbol': symbol, 'offset': offset, 'size': size, 'module': module}
+
+
+def sched_frame(symbol):
+    return {'address': hex(SCHED + 0x10), 'symbol': symbol, 'offset': 0x10, 'size': 0x80, 'module': None, 'sched': True}
+
+
+class World:
+    """A guest of threads that wait, one kworker, two spinners and a printer; and a true capture of it."""
+
+    def __init__(self):
+        self.t1, self.threads = {}, {}
+        for i, name in enumerate(ALWAYS_BLOCKED):
+            state = {'w_zombie': 'Z', 'w_stopped': 'T'}.get(name, 'S')
+            stack = [] if state == 'Z' else [(BLOCKED_IN.get(name, 'do_sys_poll'), 0x64, 0xd0, None),
+                                             ('invoke_syscall', 0x68, 0xe0, None)]
+            self.add(100 + i, 100 + i, 99, name, state, stack)
+        self.add(KWORKER, KWORKER, 2, 'kworker/0:1-events', 'I', [('worker_thread', 0x8c, 0x3f0, None),
+                                                                 ('poll_virtio', 0x8, 0x40, 'virtio_net')])
+        self.add(SPINNERS_TGID, SPINNERS_TGID, 1, 'w_spin', 'S', [('do_sys_poll', 0x64, 0xd0, None)])
+        self.add(SPINNERS_TGID, SPIN_USER, 1, 'w_spin_user', 'R', [], vcpu=1)
+        self.add(SPINNERS_TGID, SPIN_KERNEL, 1, 'w_spin_kernel', 'R', [('0xffff000008104100', None, None, None)], vcpu=2)
+        self.add(PRINTER, PRINTER, 1, 'workload', 'R', [('proc_pid_stack', 0x1, 0x2, None)], captured_state='S')
+        self.t2 = copy.deepcopy(self.t1)
+        self.threads[SPIN_KERNEL]['kernel_backtrace'] = [frame('__arch_clear_user'), frame('__arm64_sys_pread64')]
+        self.threads[PRINTER]['kernel_backtrace'] = [sched_frame('schedule'), frame('n_tty_read')]
+        self.ppid = {tgid: t['ppid'] for tgid, t in self.t1.items()}
+        self.document = {
+            'capture': {'complete': True, 'missing': []},
+            'vcpus': [{'vcpu': i, 'cluster': i // 2, 'current': None} for i in range(4)],
+            'tasks': []}
+        for cpu, tid in ((1, SPIN_USER), (2, SPIN_KERNEL)):
+            self.document['vcpus'][cpu]['current'] = {'pid': SPINNERS_TGID, 'tid': tid, 'comm': 'x'}
+        self.regroup()
+
+    def add(self, tgid, tid, ppid, comm, state, stack, vcpu=None, captured_state=None):
+        self.t1[tid] = {'tgid': tgid, 'ppid': ppid, 'comm': comm, 'state': state, 'stack': stack, 'start': 7,
+                        'before': (10, 2), 'after': (10, 2)}
+        frames = [sched_frame('__switch_to'), sched_frame('schedule')] if state in 'SIT' and not vcpu else []
+        frames += [frame(*f) for f in stack if f[1] is not None]
+        self.threads[tid] = {'tid': tid, 'tgid': tgid, 'comm': comm.split('-')[0], 'state': captured_state or state,
+                             'vcpu': vcpu, 'context_switches': {'voluntary': 10, 'involuntary': 2},
+                             'kernel_backtrace': frames}
+
+    def regroup(self):
+        """Tasks out of self.threads."""
+        self.document['tasks'] = [
+            {'pid': tgid, 'ppid': self.ppid[tgid], 'comm': self.threads[tgid]['comm'] if tgid in self.threads else '',
+             'threads': [t for t in self.threads.values() if t['tgid'] == tgid]}
+            for tgid in sorted({t['tgid'] for t in self.threads.values()})]
+
+    def listing(self, name, threads):
+        lines = [f'TRUTH BEGIN {name}', 'U 6.1.0-test', f'K __sched_text_start {SCHED:#x}',
+                 f'K __sched_text_end {SCHED + 0x1000:#x}', f'P {PRINTER} {PRINTER}',
+                 f'S w_spin_user {SPINNERS_TGID} 1', f'S w_spin_kernel {SPINNERS_TGID} 2']
+        for tid, t in threads.items():
+            zeros = ' '.join(['0'] * 17)
+            switches = ' '.join(str(n) for n in (*t['before'], *t['after']))
+            lines += [f'T {t["tgid"]} {tid}', f'stat {tid} ({t["comm"]}) {t["state"]} {t["ppid"]} {zeros} {t["start"]} 0',
+                      f'comm {t["comm"]}', f'switches {switches}']
+            for symbol, offset, size, module in t['stack']:
+                place = f'{symbol}+{offset:#x}/{size:#x}' if offset is not None else symbol
+                lines.append(f'[<0>] {place}' + (f' [{module}]' if module else ''))
+            lines.append('.')
+        return '\n'.join(lines + [f'TRUTH END {name}', ''])
+
+    def failed(self):
+        """The sentences of the checks that fail, and all that was printed."""
+        console = 'noise\r\n' + (self.listing('a', self.t1) + self.listing('b', self.t2)).replace('\n', '\r\n')
+        lines = []
+        ok = Comparison(self.document, parse_truth(console, 'a'), parse_truth(console, 'b'), 4, 2, lines.append).run()
+        failed = [line.split(' - ')[1] for line in lines if line.startswith('not ok')]
+        assert ok == (not failed)
+        return failed, '\n'.join(lines)
+
+
+class CompareTest(unittest.TestCase):
+    def setUp(self):
+        self.w = World()
+
+    def expect(self, *fragments):
+        """Exactly the checks whose sentences begin like this fail."""
+        failed, text = self.w.failed()
+        self.assertEqual(len(failed), len(fragments), text)
+        for sentence, fragment in zip(failed, fragments):
+            self.assertTrue(sentence.startswith(fragment), f'{sentence}: wanted {fragment}\n{text}')
+        return text
+
+    def tid(self, name):
+        return next(tid for tid, t in self.w.threads.items() if t['comm'] == name)
+
+    def thread(self, name):
+        return self.w.threads[self.tid(name)]
+
+    def test_true_capture_passes(self):
+        text = self.expect()
+        self.assertIn(f'{len(ALWAYS_BLOCKED) + 2} stacks', text)
+
+    # presence
+
+    def test_missing_thread_fails(self):
+        del self.w.threads[KWORKER]
+        self.w.regroup()
+        self.expect('capture and guest have the same threads')
+
+    def test_thread_the_guest_does_not_know_fails(self):
+        self.w.threads[777] = dict(copy.deepcopy(self.thread('w_pipe')), tid=777, tgid=777)
+        self.w.ppid[777] = 1
+        self.w.regroup()
+        self.expect('capture and guest have the same threads')
+
+    def test_thread_in_twice_fails(self):
+        self.w.document['tasks'].append(self.w.document['tasks'][0])
+        self.expect('no thread is in the capture twice')
+
+    def test_thread_that_came_or_went_may_be_missing(self):
+        for where in ('t1', 't2'):
+            self.w = World()
+            del getattr(self.w, where)[KWORKER]
+            del self.w.threads[KWORKER]
+            self.w.regroup()
+            self.assertIn('came' if where == 't1' else 'went', self.expect())
+
+    def test_thread_that_came_or_went_may_be_there(self):
+        for where in ('t1', 't2'):
+            self.w = World()
+            del getattr(self.w, where)[KWORKER]
+            self.expect()
+
+    def test_thread_number_used_twice_may_be_missing(self):
+        self.w.t2[KWORKER]['start'] = 8
+        del self.w.threads[KWORKER]
+        self.w.regroup()
+        self.expect()
+
+    # identity
+
+    def test_wrong_name_fails(self):
+        self.thread('w_pipe')['comm'] = 'w_pope'
+        self.w.regroup()
+        self.expect('pid, ppid and name', 'the workload waits')
+
+    def test_wrong_parent_fails(self):
+        self.w.ppid[self.tid('w_pipe')] = 4
+        self.w.regroup()
+        self.expect('pid, ppid and name')
+
+    def test_thread_in_the_wrong_process_fails(self):
+        self.thread('w_pipe')['tgid'] = self.tid('w_poll')
+        self.w.regroup()
+        self.expect('pid, ppid and name')
+
+    def test_task_named_unlike_its_first_thread_fails(self):
+        self.w.document['tasks'][0]['comm'] = 'other'
+        self.expect('pid, ppid and name')
+
+    # states and counts
+
+    def test_wrong_state_fails(self):
+        self.thread('w_pipe')['state'] = 'D'
+        self.expect('thread states')
+
+    def test_runnable_without_having_run_fails(self):
+        self.thread('w_pipe')['state'] = 'R'
+        self.expect('thread states')
+
+    def test_runnable_is_allowed_once_it_ran(self):
+        self.w.threads[KWORKER]['state'] = 'R'
+        self.w.t2[KWORKER]['before'] = self.w.t2[KWORKER]['after'] = (11, 2)
+        self.expect()
+
+    def test_switches_below_the_first_listing_fail(self):
+        self.w.threads[KWORKER]['context_switches']['voluntary'] = 9
+        self.expect('context switch counts')
+
+    def test_switches_above_the_second_listing_fail(self):
+        self.w.threads[KWORKER]['context_switches']['involuntary'] = 3
+        self.expect('context switch counts')
+
+    # stacks
+
+    def break_stack(self, tid, change):
+        change([f for f in self.w.threads[tid]['kernel_backtrace'] if not f.get('sched')])
+        self.expect('kernel stacks')
+
+    def test_wrong_offset_fails(self):
+        self.break_stack(KWORKER, lambda f: f[0].update(offset=f[0]['offset'] + 4))
+
+    def test_wrong_size_fails(self):
+        self.break_stack(KWORKER, lambda f: f[0].update(size=0))
+
+    def test_wrong_symbol_fails(self):
+        self.break_stack(KWORKER, lambda f: f[0].update(symbol='worker_thread.part.0'))
+
+    def test_missing_symbol_fails(self):
+        self.break_stack(KWORKER, lambda f: f[0].update(symbol=None, offset=None, size=None))
+
+    def test_wrong_module_fails(self):
+        self.break_stack(KWORKER, lambda f: f[1].update(module=None))
+
+    def test_missing_frame_fails(self):
+        self.w.threads[KWORKER]['kernel_backtrace'].pop()
+        self.expect('kernel stacks')
+
+    def test_extra_frame_fails(self):
+        self.w.threads[KWORKER]['kernel_backtrace'].append(frame('ret_from_fork'))
+        self.expect('kernel stacks')
+
+    def test_swapped_frames_fail(self):
+        self.w.threads[KWORKER]['kernel_backtrace'].reverse()
+        self.expect('kernel stacks')
+
+    def test_empty_stack_fails(self):
+        self.w.threads[KWORKER]['kernel_backtrace'] = []
+        self.expect('kernel stacks')
+
+    def test_stack_of_a_zombie_fails(self):
+        self.thread('w_zombie')['kernel_backtrace'] = [frame('do_exit')]
+        self.expect('kernel stacks')
+
+    def test_stack_of_another_thread_fails(self):
+        self.thread('w_pipe')['kernel_backtrace'] = self.thread('w_poll')['kernel_backtrace']
+        self.expect('kernel stacks', 'the workload waits')
+
+    def test_long_stack_is_compared_as_far_as_the_guest_lists_it(self):
+        long = [(f'f{i}', 4, 8, None) for i in range(70)]
+        self.w.t1[KWORKER]['stack'] = self.w.t2[KWORKER]['stack'] = long[:64]
+        self.w.threads[KWORKER]['kernel_backtrace'] = [frame(*f) for f in long]
+        self.expect()
+
+    # the guest's evidence
+
+    def moved(self, tid, captured, after):
+        """TID ran, was captured with other counts in another place, and stands in a third one afterwards."""
+        self.w.threads[tid]['context_switches'] = {'voluntary': captured[0], 'involuntary': captured[1]}
+        self.w.threads[tid]['kernel_backtrace'] = [frame('elsewhere')]
+        self.w.t2[tid].update(before=after, after=after, stack=[('third_place', 1, 2, None)])
+
+    def test_thread_that_ran_in_between_is_excused(self):
+        self.moved(KWORKER, (11, 2), (12, 2))
+        self.assertIn(f'{KWORKER}/{KWORKER} kworker/0:1: not compared: ran, switches 10+2 11+2 12+2', self.expect())
+
+    def test_thread_that_ran_before_the_capture_stands_as_in_the_second_listing(self):
+        self.moved(KWORKER, (12, 2), (12, 2))
+        self.expect('kernel stacks')
+        self.w.threads[KWORKER]['kernel_backtrace'] = [frame('third_place', 1, 2)]
+        self.expect()
+
+    def test_thread_that_ran_after_the_capture_stands_as_in_the_first_listing(self):
+        self.moved(KWORKER, (10, 2), (12, 2))
+        self.expect('kernel stacks')
+
+    def test_listing_during_which_the_thread_ran_proves_nothing(self):
+        self.moved(KWORKER, (10, 2), (12, 2))
+        self.w.t1[KWORKER]['before'] = (9, 2)
+        self.expect()
+
+    def test_thread_that_always_waits_is_never_excused(self):
+        self.moved(self.tid('w_main'), (11, 2), (12, 2))
+        self.expect('threads that wait all the time')
+
+    def test_claim_to_run_needs_evidence(self):
+        self.w.threads[KWORKER].update(vcpu=0, kernel_backtrace=[frame('process_one_work')])
+        self.w.document['vcpus'][0]['current'] = {'pid': KWORKER, 'tid': KWORKER, 'comm': 'x'}
+        self.expect('kernel stacks')
+        self.w.t2[KWORKER]['before'] = self.w.t2[KWORKER]['after'] = (11, 2)
+        self.expect()
+
+    # the rest
+
+    def test_incomplete_capture_fails(self):
+        self.w.document['capture']['complete'] = False
+        self.expect('the capture is complete')
+
+    def test_capture_that_misses_something_fails(self):
+        self.w.document['capture']['missing'] = [{'what': 'frames', 'count': 1}]
+        self.expect('the capture is complete')
+
+    def test_unmarked_scheduler_frame_fails(self):
+        self.thread('w_pipe')['kernel_backtrace'][0]['sched'] = False
+        self.expect('kernel stacks', 'scheduler frames')
+
+    def test_frame_hidden_as_scheduler_frame_fails(self):
+        self.w.threads[KWORKER]['kernel_backtrace'].insert(2, dict(frame('bogus'), sched=True))
+        self.expect('scheduler frames')
+
+    def test_spinner_on_the_wrong_vcpu_fails(self):
+        self.w.threads[SPIN_USER]['vcpu'] = 3
+        self.expect('each vCPU', 'spinning threads')
+
+    def test_spinner_not_running_fails(self):
+        self.w.threads[SPIN_USER].update(vcpu=None)
+        self.w.document['vcpus'][1]['current'] = None
+        self.expect('spinning threads')
+
+    def test_kernel_spinner_without_its_system_call_fails(self):
+        self.w.threads[SPIN_KERNEL]['kernel_backtrace'] = []
+        self.expect('spinning threads')
+
+    def test_wrong_current_thread_fails(self):
+        self.w.document['vcpus'][1]['current']['tid'] = KWORKER
+        self.expect('each vCPU')
+
+    def test_wrong_cluster_fails(self):
+        self.w.document['vcpus'][1]['cluster'] = 1
+        self.expect('each vCPU')
+
+    def test_missing_vcpu_fails(self):
+        self.w.document['vcpus'].pop()
+        self.expect('each vCPU')
+
+    def test_workload_that_waits_elsewhere_fails(self):
+        for t in (self.w.t1, self.w.t2):
+            t[self.tid('w_pipe')]['stack'] = [('do_sys_poll', 0x10, 0x80, None)]
+        self.thread('w_pipe')['kernel_backtrace'] = [frame('do_sys_poll')]
+        self.expect('the workload waits')
+
+    def test_cut_listing_is_refused(self):
+        whole = self.w.listing('a', self.w.t1)
+        for text in ('', whole[:len(whole) // 2], whole.replace('switches 10 2 10 2\n', '', 1),
+                     whole.replace('[<0>] invoke', '[<0> invoke', 1), 'TRUTH BEGIN a\nTRUTH END a\n'):
+            with self.assertRaises(Malformed):
+                parse_truth(text, 'a')
+
+    def test_packed_listing_is_the_same(self):
+        text = self.w.listing('a', self.w.t1)
+        body = text.split('\n', 1)[1].rsplit('\n', 2)[0] + '\n'
+        packed = base64.b64encode(zlib.compress(body.encode())).decode()
+        lines = [f'Z {packed[i:i + 72]}' for i in range(0, len(packed), 72)]
+        both = [parse_truth(t, 'a') for t in (text, '\n'.join(['TRUTH BEGIN a', *lines, 'TRUTH END a']))]
+        self.assertEqual(*({tid: vars(t) for tid, t in truth.threads.items()} for truth in both))
+        with self.assertRaises(Malformed):
+            parse_truth('\n'.join(['TRUTH BEGIN a', *lines[1:], 'TRUTH END a']), 'a')
+
+    def test_kernel_messages_between_lines_are_skipped(self):
+        text = self.w.listing('a', self.w.t1).replace('\n.\n', '\n[   12.345678] hello\n.\n', 1)
+        self.assertEqual(len(parse_truth(text, 'a').threads), len(self.w.t1))
+
+
+class TapResult(unittest.TestResult):
+    """One TAP line a test."""
+
+    def line(self, word, test, detail=''):
+        print(f'{word} {self.testsRun} - {test._testMethodName}')
+        for text in detail.splitlines():
+            print(f'#   {text}')
+
+    def addSuccess(self, test):
+        self.line('ok', test)
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self.line('not ok', test, self._exc_info_to_string(err, test))
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self.line('not ok', test, self._exc_info_to_string(err, test))
+
+
+if __name__ == '__main__':
+    result = unittest.defaultTestLoader.loadTestsFromTestCase(CompareTest).run(TapResult())
+    print(f'1..{result.testsRun}')
+    raise SystemExit(not result.wasSuccessful())

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of cli. */
+#include <stdlib.h>
+
+#include "tests/unit/cli/suites.h"
+
+int main(void)
+{
+	SRunner *sr = srunner_create(suite_values());
+
+	srunner_add_suite(sr, suite_until());
+	srunner_add_suite(sr, suite_keys());
+	srunner_add_suite(sr, suite_run_options());
+	srunner_run_all(sr, CK_ENV);
+
+	int failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The suites of this program, one a file. */
+#ifndef TESTS_UNIT_CLI_SUITES_H
+#define TESTS_UNIT_CLI_SUITES_H
+
+#include <check.h>
+
+Suite *suite_values(void);
+Suite *suite_until(void);
+Suite *suite_keys(void);
+Suite *suite_run_options(void);
+
+#endif

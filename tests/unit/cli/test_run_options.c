@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The arguments of run. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "cli/cli.h"
+#include "cli/run.h"
+#include "tests/unit/cli/suites.h"
+
+#define ARGS_MAX 16
+
+static struct cli_run_options o;
+
+/* Parse a command line of words divided by spaces. @return exit code; -1: go on */
+static int parse(const char *line)
+{
+	static char text[512];
+	static char *argv[ARGS_MAX + 1];
+	int argc = 0, code = -1;
+
+	snprintf(text, sizeof(text), "guestshot-run %s", line);
+	for (char *word = strtok(text, " "); word && argc < ARGS_MAX; word = strtok(NULL, " "))
+		argv[argc++] = word;
+	argv[argc] = NULL;
+	/* argp writes its messages there; they are not what is tested */
+	ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr));
+	ck_assert_ptr_nonnull(freopen("/dev/null", "w", stdout));
+	bool go_on = cli_run_options_parse(argc, argv, &o, &code);
+	return go_on ? -1 : code;
+}
+
+START_TEST(defaults_are_small)
+{
+	ck_assert_int_eq(parse("--kernel k"), -1);
+	ck_assert_str_eq(o.kernel, "k");
+	ck_assert_uint_eq(o.memory, UINT64_C(512) << 20);
+	ck_assert_uint_eq(o.cpus, 1);
+	ck_assert_uint_eq(o.clusters, 1);
+	ck_assert_int_eq(o.console, CLI_CONSOLE_STDIO);
+	ck_assert(!o.has_until && !o.timeout_ns && !o.snapshot_on && !o.control && !o.initrd);
+	cli_run_options_deinit(&o);
+}
+END_TEST
+
+START_TEST(everything_can_be_said)
+{
+	ck_assert_int_eq(
+		parse("--kernel=k --initrd i --append a --memory 1G --cpus 64 --clusters 8 "
+		      "--control s"),
+		-1);
+	ck_assert_uint_eq(o.memory, UINT64_C(1) << 30);
+	ck_assert_uint_eq(o.cpus, 64);
+	ck_assert_uint_eq(o.clusters, 8);
+	ck_assert_int_eq(parse("--kernel k --console file:a:b --console-buffer 64K -vv"), -1);
+	ck_assert_int_eq(o.console, CLI_CONSOLE_FILE);
+	ck_assert_str_eq(o.console_path, "a:b");
+	ck_assert_uint_eq(o.console_buffer, 65536);
+	ck_assert_uint_eq(o.verbosity, 2);
+	ck_assert_int_eq(parse("--kernel k --until a|b --timeout 2m --snapshot f "
+			       "--snapshot-on timeout,exit,until,signal"),
+			 -1);
+	ck_assert(o.has_until);
+	ck_assert_uint_eq(o.timeout_ns, UINT64_C(120000000000));
+	ck_assert_uint_eq(o.snapshot_on, 15);
+	cli_run_options_deinit(&o);
+}
+END_TEST
+
+static const char *const wrong[] = {
+	"",
+	"--initrd i",
+	"--kernel",
+	"--kernel k extra",
+	"--kernel k --nonsense",
+	"--kernel k --memory 63M",
+	"--kernel k --memory lots",
+	"--kernel k --cpus 0",
+	"--kernel k --cpus 65",
+	"--kernel k --cpus 2 --clusters 3",
+	"--kernel k --console file:",
+	"--kernel k --console tty",
+	"--kernel k --console-buffer 0",
+	"--kernel k --until (",
+	"--kernel k --until a --until b",
+	"--kernel k --timeout 0",
+	"--kernel k --timeout soon",
+	"--kernel k --snapshot f",
+	"--kernel k --snapshot-on exit,",
+	"--kernel k --snapshot-on never",
+	"--kernel k --snapshot-on timeout",
+	"--kernel k --snapshot-on until --timeout 5s",
+};
+
+START_TEST(nonsense_is_bad_usage)
+{
+	ck_assert_int_eq(parse(wrong[_i]), CLI_EXIT_USAGE);
+	cli_run_options_deinit(&o);
+}
+END_TEST
+
+START_TEST(help_is_success)
+{
+	ck_assert_int_eq(parse("--help"), CLI_EXIT_OK);
+	ck_assert_int_eq(parse("--kernel k -h"), CLI_EXIT_OK);
+	ck_assert_int_eq(parse("--usage"), CLI_EXIT_OK);
+}
+END_TEST
+
+Suite *suite_run_options(void)
+{
+	Suite *s = suite_create("cli/run_options");
+	TCase *tc = tcase_create("options");
+
+	tcase_add_test(tc, defaults_are_small);
+	tcase_add_test(tc, everything_can_be_said);
+	tcase_add_loop_test(tc, nonsense_is_bad_usage, 0, ARRAY_SIZE(wrong));
+	tcase_add_test(tc, help_is_success);
+	suite_add_tcase(s, tc);
+	return s;
+}

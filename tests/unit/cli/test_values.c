@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sizes, durations and numbers as people write them, and exit codes. */
+#include <string.h>
+
+#include "base/util.h"
+#include "cli/cli.h"
+#include "tests/unit/cli/suites.h"
+
+static const struct {
+	const char *text;
+	bool ok;
+	uint64_t value;
+} sizes[] = {
+	{ "0", true, 0 },
+	{ "512M", true, UINT64_C(512) << 20 },
+	{ "64k", true, 65536 },
+	{ "17179869183G", true, UINT64_C(17179869183) << 30 },
+	{ "17179869184G", false, 0 },
+	{ "18446744073709551615", true, UINT64_MAX },
+	{ "18446744073709551616", false, 0 },
+	{ "", false, 0 },
+	{ "M", false, 0 },
+	{ "-1", false, 0 },
+	{ " 1", false, 0 },
+	{ "1 M", false, 0 },
+	{ "1MB", false, 0 },
+	{ "0x10", false, 0 },
+	{ "1.5G", false, 0 },
+};
+
+START_TEST(size_is_read_or_refused)
+{
+	uint64_t value = 42;
+
+	ck_assert_int_eq(cli_parse_size(sizes[_i].text, &value), sizes[_i].ok);
+	if (sizes[_i].ok)
+		ck_assert_uint_eq(value, sizes[_i].value);
+}
+END_TEST
+
+static const struct {
+	const char *text;
+	bool ok;
+	uint64_t ns;
+} durations[] = {
+	{ "60s", true, UINT64_C(60000000000) },
+	{ "60", true, UINT64_C(60000000000) },
+	{ "2m", true, UINT64_C(120000000000) },
+	{ "1h", true, UINT64_C(3600000000000) },
+	{ "500ms", true, 500000000 },
+	{ "3us", true, 3000 },
+	{ "1.5s", true, 1500000000 },
+	{ "0.25", true, 250000000 },
+	{ "1.2345s", true, 1234000000 },
+	{ "0", true, 0 },
+	{ "9223372037s", false, 0 },
+	{ "99999999999999999999", false, 0 },
+	{ "", false, 0 },
+	{ "s", false, 0 },
+	{ "-1s", false, 0 },
+	{ "1d", false, 0 },
+	{ "1s ", false, 0 },
+	{ ".5s", false, 0 },
+};
+
+START_TEST(duration_is_read_or_refused)
+{
+	uint64_t ns = 42;
+
+	ck_assert_int_eq(cli_parse_duration(durations[_i].text, &ns), durations[_i].ok);
+	if (durations[_i].ok)
+		ck_assert_uint_eq(ns, durations[_i].ns);
+}
+END_TEST
+
+START_TEST(number_keeps_to_its_range)
+{
+	uint64_t n = 42;
+
+	ck_assert(cli_parse_number("1", 1, 64, &n) && n == 1);
+	ck_assert(cli_parse_number("64", 1, 64, &n) && n == 64);
+	ck_assert(!cli_parse_number("0", 1, 64, &n));
+	ck_assert(!cli_parse_number("65", 1, 64, &n));
+	ck_assert(!cli_parse_number("4x", 1, 64, &n));
+	ck_assert(!cli_parse_number("", 0, 64, &n));
+}
+END_TEST
+
+START_TEST(sizes_and_durations_are_short_texts)
+{
+	char buf[CLI_TEXT_MAX];
+
+	ck_assert_str_eq(cli_format_size(0, buf), "0 bytes");
+	ck_assert_str_eq(cli_format_size(1023, buf), "1023 bytes");
+	ck_assert_str_eq(cli_format_size(1536, buf), "1.5 KiB");
+	ck_assert_str_eq(cli_format_size(UINT64_C(512) << 20, buf), "512 MiB");
+	ck_assert_str_eq(cli_format_size(UINT64_MAX, buf), "16777216 TiB");
+	ck_assert_str_eq(cli_format_duration(0, buf), "0 us");
+	ck_assert_str_eq(cli_format_duration(3210000, buf), "3.21 ms");
+	ck_assert_str_eq(cli_format_duration(UINT64_C(60000000000), buf), "60.00 s");
+}
+END_TEST
+
+START_TEST(every_failure_has_an_exit_code)
+{
+	for (int code = GS_ENOENT; code <= GS_ESYS; code++) {
+		enum cli_exit e = cli_exit_of((enum gs_code)code);
+
+		ck_assert_msg(e >= CLI_EXIT_USAGE && e <= CLI_EXIT_TIMEOUT, "%d -> %d", code,
+			      (int)e);
+	}
+	ck_assert_int_eq(cli_exit_of(GS_OK), CLI_EXIT_OK);
+}
+END_TEST
+
+Suite *suite_values(void)
+{
+	Suite *s = suite_create("cli/values");
+	TCase *tc = tcase_create("values");
+
+	tcase_add_loop_test(tc, size_is_read_or_refused, 0, ARRAY_SIZE(sizes));
+	tcase_add_loop_test(tc, duration_is_read_or_refused, 0, ARRAY_SIZE(durations));
+	tcase_add_test(tc, number_keeps_to_its_range);
+	tcase_add_test(tc, sizes_and_durations_are_short_texts);
+	tcase_add_test(tc, every_failure_has_an_exit_code);
+	suite_add_tcase(s, tc);
+	return s;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The suites of this program, one a file. */
+#ifndef TESTS_UNIT_CONTROL_SUITES_H
+#define TESTS_UNIT_CONTROL_SUITES_H
+
+#include <check.h>
+
+Suite *suite_protocol(void);
+Suite *suite_socket(void);
+Suite *suite_server(void);
+Suite *suite_client(void);
+Suite *suite_file(void);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The machine from inside: what the KVM part of this room shares. */
+#ifndef VMM_MACHINE_H
+#define VMM_MACHINE_H
+
+/*
+ * Stopping. A vCPU is out of the guest unless it is VCPU_RUNNING; it becomes that, and only that,
+ * in vcpu_may_run(), under the lock, when neither a stop nor an end is in force. Whoever wants it
+ * out sets immediate_exit under the same lock and then kicks; vcpu_may_run() clears immediate_exit.
+ * So either the vCPU sees the stop before it runs, or the stop sees it running: no kick is lost.
+ *
+ * A vCPU's thread looks for a stop only after KVM_RUN has returned EINTR, which with immediate_exit
+ * set it does after completing the access of the last exit: registers are then whole.
+ *
+ * Lock order: vmm.lock is never held together with the console's.
+ */
+
+#include <linux/kvm.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "introspect/guest/guest.h"
+#include "vmm/boot.h"
+#include "vmm/console.h"
+#include "vmm/memory.h"
+#include "vmm/thread.h"
+#include "vmm/topology.h"
+#include "vmm/vmm.h"
+
+#define VMM_REPORT_MAX 8192
+
+enum vmm_vcpu_state {
+	VCPU_NEW,     /* its thread has not reached the guest yet */
+	VCPU_RUNNING, /* in KVM_RUN or handling an exit */
+	VCPU_PARKED,  /* held by a stop */
+	VCPU_ENDED,   /* never runs again */
+};
+
+struct vmm_vcpu {
+	struct vmm *vm;
+	uint32_t index;
+	int fd;
+	struct kvm_run *run; /* NULL: not mapped */
+	struct vmm_thread thread;
+	enum vmm_vcpu_state state; /* vmm.lock */
+	/*
+	 * Set (release) once regs are those of the vCPU, cleared before it runs again; pairs with
+	 * the acquire in guest_regs().
+	 */
+	_Atomic bool regs_valid;
+	struct guest_vcpu_regs regs;
+};
+
+struct vmm {
+	int kvm_fd, vm_fd, gic_fd;
+	size_t run_size;
+	struct vmm_config config; /* strings and paths are not valid after vmm_create() */
+	struct vmm_topology topology;
+	struct vmm_memory memory;
+	struct vmm_boot boot;
+	struct vmm_console *console;
+	struct vmm_vcpu vcpus[VMM_CPUS_MAX];
+	struct guest guest;
+	struct guest_range range;
+
+	pthread_mutex_t lock; /* guards what follows, up to the atomics */
+	bool lock_made;
+	pthread_cond_t left;	/* a vCPU is no longer running */
+	pthread_cond_t resumed; /* no stop is in force, or the guest has ended */
+	bool started;
+	uint32_t stop_depth;
+	bool held; /* all vCPUs are out and the counter stands */
+	uint64_t held_since_ns;
+	uint64_t started_ns;
+	uint64_t stopped_ns;
+	uint64_t stop_count;
+	uint32_t vcpus_on;
+	bool report_taken;
+	bool has_counter_offset;
+	uint64_t counter_offset; /* in force, when has_counter_offset */
+	uint64_t counter_held;	 /* virtual counter at the stop */
+
+	_Atomic int end; /* enum vmm_end; written under the lock, release; read anywhere, acquire */
+	_Atomic uint64_t unknown_mmio;
+	char report[VMM_REPORT_MAX]; /* written before end becomes VMM_END_ERROR, constant after */
+};
+
+/* --- regs.c: a vCPU's registers; its thread, or one that knows that it is out of the guest --- */
+
+void vmm_regs_save(struct vmm_vcpu *v);
+
+/** Where the boot vCPU starts. */
+GS_MUST_USE enum gs_code vmm_regs_boot(struct vmm_vcpu *v, uint64_t pc, uint64_t x0,
+				       struct gs_error *err);
+
+GS_MUST_USE enum gs_code vmm_regs_get(struct vmm_vcpu *v, uint64_t id, uint64_t *value_out);
+GS_MUST_USE enum gs_code vmm_regs_set(struct vmm_vcpu *v, uint64_t id, uint64_t value);
+
+/** Fill vm->report, from @p reason and the vCPU's registers. */
+void vmm_regs_report(struct vmm_vcpu *v, const char *reason);
+
+/** MPIDR_EL1 of a vCPU as KVM has it. */
+GS_MUST_USE enum gs_code vmm_regs_mpidr(struct vmm_vcpu *v, uint64_t *mpidr_out);
+
+/** @return GS_OK; GS_ENOTSUP: the CPU has no translation granule of @p page_size bytes */
+GS_MUST_USE enum gs_code vmm_regs_check_granule(struct vmm_vcpu *v, uint32_t page_size,
+						struct gs_error *err);
+
+/* --- clock.c: the guest's counter; all vCPUs are out of the guest --------------------------- */
+
+void vmm_clock_init(struct vmm *vm);
+void vmm_clock_hold(struct vmm *vm);
+void vmm_clock_release(struct vmm *vm);
+
+/* --- gic.c ---------------------------------------------------------------------------------- */
+
+/** Before the vCPUs. @return GS_OK; GS_ENOTSUP: no GICv3 on this host; GS_ESYS */
+GS_MUST_USE enum gs_code vmm_gic_create(struct vmm *vm, struct gs_error *err);
+/** After the vCPUs. */
+GS_MUST_USE enum gs_code vmm_gic_init(struct vmm *vm, struct gs_error *err);
+/** Level of a shared interrupt; for the console. */
+void vmm_gic_console_irq(void *vm, bool level);
+
+/* --- vcpu.c --------------------------------------------------------------------------------- */
+
+GS_MUST_USE enum gs_code vmm_vcpu_create(struct vmm_vcpu *v, const struct kvm_vcpu_init *init,
+					 struct gs_error *err);
+void vmm_vcpu_destroy(struct vmm_vcpu *v);
+GS_MUST_USE enum gs_code vmm_vcpu_start(struct vmm_vcpu *v, struct gs_error *err);
+
+/** Make all running vCPUs leave the guest; vmm.lock is held. */
+void vmm_vcpu_kick_all_locked(struct vmm *vm);
+
+/** End the guest, once; calls on_end. vmm.lock is not held. */
+void vmm_end_set(struct vmm *vm, enum vmm_end end);
+
+#endif
