@@ -51,7 +51,9 @@ struct gs_error {
  */
 const char *gs_code_name(enum gs_code code);
 
-/* Use the macros below: their value is the code itself, so that the compiler sees it is not GS_OK. */
+/*
+ * Use the macros below: their value is the code itself, so that the compiler sees it is not GS_OK.
+ */
 void gs_error_set(struct gs_error *err, enum gs_code code, int sys_errno, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 void gs_error_prefix(struct gs_error *err, enum gs_code code, const char *fmt, ...)
@@ -61,7 +63,7 @@ void gs_error_prefix(struct gs_error *err, enum gs_code code, const char *fmt, .
 #define gs_fail(err, code, ...) (gs_error_set((err), (code), 0, __VA_ARGS__), (code))
 
 /** The same for a failed system call: ": " and the text of @p sys_errno are appended. */
-#define gs_fail_errno(err, code, sys_errno, ...)                                                   \
+#define gs_fail_errno(err, code, sys_errno, ...) \
 	(gs_error_set((err), (code), (sys_errno), __VA_ARGS__), (code))
 
 /** Put "context: " in front of the text that a callee left in @p err; the value is @p code. */

@@ -33,7 +33,10 @@ void gs_log(enum gs_log_level level, const char *fmt, ...)
 	size_t n = (size_t)snprintf(line, sizeof(line), "guestshot: %s: ", names[level]);
 	n += gs_escape_terminal(text, sizeof(text), line + n, sizeof(line) - n - 1);
 	line[n++] = '\n';
-	/* One write, so that lines of several threads do not mix. Nobody is left to tell if it fails. */
+	/*
+	 * One write, so that lines of several threads do not mix. Nobody is left to tell if it
+	 * fails.
+	 */
 	if (write(STDERR_FILENO, line, n) < 0)
 		return;
 }

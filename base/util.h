@@ -13,7 +13,7 @@
 
 /* Bits hi…lo of x, as the Arm manual writes fields. */
 #define BITS(x, hi, lo) (((uint64_t)(x) >> (lo)) & (~UINT64_C(0) >> (63 - ((hi) - (lo)))))
-#define BIT(x, n)       (((uint64_t)(x) >> (n)) & 1)
+#define BIT(x, n)	(((uint64_t)(x) >> (n)) & 1)
 
 /** @return false on overflow; *out is then undefined */
 #define gs_add(a, b, out) (!__builtin_add_overflow((a), (b), (out)))
@@ -71,21 +71,21 @@ static inline void gs_close_guard(int *fd)
 		close(*fd);
 }
 
-#define GS_FREE  __attribute__((cleanup(gs_free_guard)))
+#define GS_FREE	 __attribute__((cleanup(gs_free_guard)))
 #define GS_CLOSE __attribute__((cleanup(gs_close_guard)))
 
-#define GS_TAKE(ptr)                                                                               \
-	({                                                                                         \
-		__typeof__(ptr) gs_taken_ = (ptr);                                                 \
-		(ptr) = NULL;                                                                      \
-		gs_taken_;                                                                         \
+#define GS_TAKE(ptr)                               \
+	({                                         \
+		__typeof__(ptr) gs_taken_ = (ptr); \
+		(ptr) = NULL;                      \
+		gs_taken_;                         \
 	})
 
-#define GS_TAKE_FD(fd)                                                                             \
-	({                                                                                         \
-		int gs_taken_fd_ = (fd);                                                           \
-		(fd) = -1;                                                                         \
-		gs_taken_fd_;                                                                      \
+#define GS_TAKE_FD(fd)                   \
+	({                               \
+		int gs_taken_fd_ = (fd); \
+		(fd) = -1;               \
+		gs_taken_fd_;            \
 	})
 
 #endif

@@ -37,7 +37,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		if (!o->path)
 			argp_error(state, "FILE is missing");
 		else if (o->json && o->group)
-			argp_error(state, "--group is for text: the JSON document always has every thread");
+			argp_error(
+				state,
+				"--group is for text: the JSON document always has every thread");
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}

@@ -27,10 +27,10 @@
  *	0x4000_0000  RAM			config.ram_bytes
  */
 
-#define VMM_RAM_BASE	   UINT64_C(0x40000000)
-#define VMM_RAM_MIN	   (UINT64_C(64) << 20)
-#define VMM_CPUS_MAX	   64
-#define VMM_CMDLINE_MAX	   2048 /* COMMAND_LINE_SIZE of arm64 Linux, NUL included */
+#define VMM_RAM_BASE		   UINT64_C(0x40000000)
+#define VMM_RAM_MIN		   (UINT64_C(64) << 20)
+#define VMM_CPUS_MAX		   64
+#define VMM_CMDLINE_MAX		   2048 /* COMMAND_LINE_SIZE of arm64 Linux, NUL included */
 #define VMM_CONSOLE_BUFFER_DEFAULT (UINT64_C(4) << 20)
 
 /** Why a guest no longer runs. */
@@ -44,7 +44,8 @@ enum vmm_end {
 };
 
 struct vmm_config {
-	const char *kernel_path; /* ARM64 Image, plain, gzip-compressed, or an EFI zboot with gzip */
+	const char
+		*kernel_path; /* ARM64 Image, plain, gzip-compressed, or an EFI zboot with gzip */
 	const char *initrd_path; /* NULL: none */
 	const char *cmdline;	 /* NULL: empty */
 	uint64_t ram_bytes;	 /* VMM_RAM_MIN and up; rounded up to a host page */
@@ -70,14 +71,14 @@ struct vmm_config {
 
 struct vmm_status {
 	enum vmm_end end;
-	uint32_t stop_depth;	    /* stops in force */
-	uint64_t uptime_ns;	    /* since vmm_start() */
-	uint64_t stopped_ns;	    /* total time between stop and resume */
-	uint64_t stop_count;	    /* outermost stops so far */
-	uint64_t console_bytes;	    /* written by the guest */
-	uint64_t console_dropped;   /* of these, lost to a slow reader of console_out or on_console */
-	uint64_t unknown_mmio;	    /* accesses to no device: reads are 0, writes ignored */
-	uint32_t vcpus_on;	    /* as of the last stop; 0 before the first */
+	uint32_t stop_depth;	  /* stops in force */
+	uint64_t uptime_ns;	  /* since vmm_start() */
+	uint64_t stopped_ns;	  /* total time between stop and resume */
+	uint64_t stop_count;	  /* outermost stops so far */
+	uint64_t console_bytes;	  /* written by the guest */
+	uint64_t console_dropped; /* of these, lost to a slow reader of console_out or on_console */
+	uint64_t unknown_mmio;	  /* accesses to no device: reads are 0, writes ignored */
+	uint32_t vcpus_on;	  /* as of the last stop; 0 before the first */
 };
 
 struct vmm;
@@ -107,9 +108,9 @@ GS_MUST_USE enum gs_code vmm_start(struct vmm *vm, struct gs_error *err);
  * The machine as a guest; borrowed, valid until vmm_destroy().
  *
  * Stop works in every state: before vmm_start(), which then starts nothing until the resume; during
- * and after the end, when each vCPU has its last registers. It fails with GS_ETIMEDOUT, and is undone,
- * when a vCPU does not leave the guest within 10 s (a host that hangs in a page fault). Resume without
- * a stop is GS_EBUSY. The guest's clocks stand still meanwhile: docs/timekeeping.md.
+ * and after the end, when each vCPU has its last registers. It fails with GS_ETIMEDOUT, and is
+ * undone, when a vCPU does not leave the guest within 10 s (a host that hangs in a page fault).
+ * Resume without a stop is GS_EBUSY. The guest's clocks stand still: docs/timekeeping.md.
  */
 struct guest *vmm_guest(struct vmm *vm);
 
@@ -129,7 +130,7 @@ void vmm_status_get(const struct vmm *vm, struct vmm_status *status_out);
 void vmm_kill(struct vmm *vm);
 
 /**
- * Kill if needed, join all threads, hand the rest of the console to console_out (at most 1 s), free.
+ * Kill if needed, join all threads, hand on the rest of the console (at most 1 s), free.
  * Takes NULL. Nobody may be inside of stop or resume. on_end may be called by it, as by vmm_kill().
  */
 void vmm_destroy(struct vmm *vm);

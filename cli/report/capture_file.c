@@ -14,7 +14,7 @@
 #include "introspect/linux/linux.h"
 #include "kcdata/kcdata.h"
 
-/* --- bytes --------------------------------------------------------------------------------------- */
+/* --- bytes --- */
 
 static enum gs_code open_code(int sys_errno)
 {
@@ -53,7 +53,8 @@ static enum gs_code read_bytes(const char *path, uint8_t **data_out, size_t *siz
 		if (size < room)
 			continue;
 		if (room >= REP_FILE_MAX)
-			return gs_fail(err, GS_ETOOBIG, "%s: over 4 GiB, no capture is that large", path);
+			return gs_fail(err, GS_ETOOBIG, "%s: over 4 GiB, no capture is that large",
+				       path);
 		uint8_t *more = realloc(data, room * 2);
 		if (!more)
 			break;
@@ -63,7 +64,7 @@ static enum gs_code read_bytes(const char *path, uint8_t **data_out, size_t *siz
 	return gs_fail(err, GS_ENOSPC, "%s: out of memory", path);
 }
 
-/* --- growing arrays ------------------------------------------------------------------------------ */
+/* --- growing arrays --- */
 
 /* What an array of n elements has room for: a power of two, so that it need not be stored. */
 static size_t room_for(size_t n)
@@ -105,7 +106,7 @@ struct loader {
 		first_;                                                                            \
 	})
 
-/* --- items --------------------------------------------------------------------------------------- */
+/* --- items --- */
 
 static void copy_text(const struct kcd_item *it, char *out, size_t size)
 {
@@ -218,10 +219,15 @@ static void load_record(struct loader *l, const struct kcd_item *it)
 	}
 }
 
-/* Frames of both widths, and those with stack pointers that old files have: the address comes first. */
+/*
+ * Frames of both widths, and those with stack pointers that old files have: the address comes
+ * first.
+ */
 static void load_frames(struct loader *l, const struct kcd_item *it)
 {
-	size_t width = it->elem_type == KCD_SS_KERN_STACKLR || it->elem_type == KCD_SS_KERN_STACKFRAME ? 4 : 8;
+	size_t width =
+		it->elem_type == KCD_SS_KERN_STACKLR || it->elem_type == KCD_SS_KERN_STACKFRAME ? 4
+												: 8;
 	struct rep_frame *f = APPEND(l, frames, frame_count, it->count);
 
 	for (uint32_t i = 0; f && i < it->count; i++)
@@ -304,7 +310,7 @@ static void load_item(struct loader *l, const struct kcd_item *it)
 	}
 }
 
-/* --- symbols ------------------------------------------------------------------------------------- */
+/* --- symbols --- */
 
 static int compare_symbols(const void *a, const void *b)
 {
@@ -338,12 +344,14 @@ static void name_frames(struct rep_capture *c)
 		struct rep_frame *f = &c->frames[i];
 		bool exact = f->kind == LNX_FRAME_PC || f->kind == LNX_FRAME_INTERRUPTED;
 
-		/* a call that never returns may be its function's last instruction: look before it */
+		/*
+		 * a call that never returns may be its function's last instruction: look before it
+		 */
 		f->symbol = symbol_at(c, exact ? f->address : f->address - 1);
 	}
 }
 
-/* --- all of it ----------------------------------------------------------------------------------- */
+/* --- all of it --- */
 
 static enum gs_code load(struct loader *l, const char *path, const uint8_t *data, size_t size,
 			 struct gs_error *err)
@@ -356,7 +364,8 @@ static enum gs_code load(struct loader *l, const char *path, const uint8_t *data
 	if (rc)
 		return gs_fail(err, GS_EMALFORMED, "%s: %s", path, why.reason);
 	if (r.magic != KCD_MAGIC_STACKSHOT)
-		return gs_fail(err, GS_EMALFORMED, "%s: a kcdata file, but no full stackshot", path);
+		return gs_fail(err, GS_EMALFORMED, "%s: a kcdata file, but no full stackshot",
+			       path);
 	while (!l->out_of_memory && !(rc = kcd_reader_next(&r, &it)))
 		load_item(l, &it);
 	if (l->out_of_memory)
@@ -364,8 +373,8 @@ static enum gs_code load(struct loader *l, const char *path, const uint8_t *data
 	if (rc != KCD_DONE) {
 		l->c->damaged = true;
 		snprintf(l->c->damage, sizeof(l->c->damage),
-			 "the file is damaged at offset %zu, record %" PRIu64 ": %s", why.offset, why.record,
-			 why.reason);
+			 "the file is damaged at offset %zu, record %" PRIu64 ": %s", why.offset,
+			 why.record, why.reason);
 	}
 	name_frames(l->c);
 	return GS_OK;
@@ -402,7 +411,7 @@ void rep_capture_deinit(struct rep_capture *c)
 	*c = (struct rep_capture){ 0 };
 }
 
-/* --- words --------------------------------------------------------------------------------------- */
+/* --- words --- */
 
 const char *rep_state_text(char letter)
 {
@@ -440,10 +449,10 @@ const char *rep_vcpu_state_name(uint32_t state)
 const char *rep_missing_name(uint32_t what)
 {
 	static const char *const names[] = {
-		[SS_MISSING_KERNEL] = "kernel", [SS_MISSING_TASKS] = "tasks",
+		[SS_MISSING_KERNEL] = "kernel",	  [SS_MISSING_TASKS] = "tasks",
 		[SS_MISSING_THREADS] = "threads", [SS_MISSING_TASK] = "task",
-		[SS_MISSING_STACK] = "stack", [SS_MISSING_CURRENT] = "current",
-		[SS_MISSING_IDLE] = "idle", [SS_MISSING_MORE] = "more",
+		[SS_MISSING_STACK] = "stack",	  [SS_MISSING_CURRENT] = "current",
+		[SS_MISSING_IDLE] = "idle",	  [SS_MISSING_MORE] = "more",
 	};
 
 	return name_of(names, ARRAY_SIZE(names), what);

@@ -23,7 +23,7 @@ struct rep_symbol {
 
 struct rep_frame {
 	uint64_t address;
-	uint32_t kind; /* enum lnx_frame_kind */
+	uint32_t kind;			 /* enum lnx_frame_kind */
 	const struct rep_symbol *symbol; /* NULL: not known */
 };
 
@@ -70,10 +70,11 @@ struct rep_capture {
  *
  * @param path  "-": standard input
  * @param out   freed by rep_capture_deinit()
- * @return GS_OK, also for a damaged one; GS_ENOENT, GS_EDENIED, GS_ESYS: the file; GS_EMALFORMED: not
- *         a stackshot; GS_ETOOBIG: over REP_FILE_MAX; GS_ENOSPC: out of memory
+ * @return GS_OK, also for a damaged one; GS_ENOENT, GS_EDENIED, GS_ESYS: the file; GS_EMALFORMED:
+ * not a stackshot; GS_ETOOBIG: over REP_FILE_MAX; GS_ENOSPC: out of memory
  */
-GS_MUST_USE enum gs_code rep_capture_read(const char *path, struct rep_capture *out, struct gs_error *err);
+GS_MUST_USE enum gs_code rep_capture_read(const char *path, struct rep_capture *out,
+					  struct gs_error *err);
 
 void rep_capture_deinit(struct rep_capture *c);
 

@@ -72,13 +72,15 @@ static void write_kernel(struct kcd_json *j, const struct rep_capture *c)
 
 static void write_times(struct kcd_json *j, const struct rep_capture *c)
 {
-	static const char *const faults[] = { "none",	     "not-canonical", "no-table", "not-mapped",
-					      "reserved-descriptor", "table-not-ram", "not-ram" };
+	static const char *const faults[] = { "none",	    "not-canonical",	   "no-table",
+					      "not-mapped", "reserved-descriptor", "table-not-ram",
+					      "not-ram" };
 	const struct ss_times_record *t = &c->times;
 
 	kcd_json_key(j, "times");
 	kcd_json_object_begin(j);
-	kcd_json_member_u64(j, "stopped_ns", t->prior_ns + t->stop_ns + t->collect_ns + t->resume_ns);
+	kcd_json_member_u64(j, "stopped_ns",
+			    t->prior_ns + t->stop_ns + t->collect_ns + t->resume_ns);
 	kcd_json_member_u64(j, "stop_ns", t->stop_ns);
 	kcd_json_member_u64(j, "collect_ns", t->collect_ns);
 	kcd_json_member_u64(j, "resume_ns", t->resume_ns);
@@ -97,7 +99,8 @@ static void write_times(struct kcd_json *j, const struct rep_capture *c)
 	kcd_json_object_end(j);
 }
 
-static void write_capture(struct kcd_json *j, const struct rep_capture *c, size_t processes, size_t threads)
+static void write_capture(struct kcd_json *j, const struct rep_capture *c, size_t processes,
+			  size_t threads)
 {
 	time_t seconds = (time_t)(c->wall_us / 1000000);
 	struct tm tm;
@@ -129,9 +132,10 @@ static void write_registers(struct kcd_json *j, const struct ss_vcpu_record *v)
 		size_t offset;
 	} registers[] = {
 #define REGISTER(name) { #name, offsetof(struct ss_vcpu_record, name) }
-		REGISTER(sp_el0),    REGISTER(sp_el1),	    REGISTER(pc),	 REGISTER(pstate),
-		REGISTER(elr_el1),   REGISTER(spsr_el1),    REGISTER(ttbr0_el1), REGISTER(ttbr1_el1),
-		REGISTER(tcr_el1),   REGISTER(mair_el1),    REGISTER(sctlr_el1), REGISTER(vbar_el1),
+		REGISTER(sp_el0),    REGISTER(sp_el1),	       REGISTER(pc),
+		REGISTER(pstate),    REGISTER(elr_el1),	       REGISTER(spsr_el1),
+		REGISTER(ttbr0_el1), REGISTER(ttbr1_el1),      REGISTER(tcr_el1),
+		REGISTER(mair_el1),  REGISTER(sctlr_el1),      REGISTER(vbar_el1),
 		REGISTER(tpidr_el1), REGISTER(contextidr_el1), REGISTER(mpidr_el1),
 	};
 
@@ -143,8 +147,9 @@ static void write_registers(struct kcd_json *j, const struct ss_vcpu_record *v)
 		kcd_json_hex(j, v->x[i]);
 	kcd_json_array_end(j);
 	for (size_t i = 0; i < sizeof(registers) / sizeof(registers[0]); i++)
-		kcd_json_member_hex(j, registers[i].name,
-				    *(const uint64_t *)(const void *)((const char *)v + registers[i].offset));
+		kcd_json_member_hex(
+			j, registers[i].name,
+			*(const uint64_t *)(const void *)((const char *)v + registers[i].offset));
 	kcd_json_object_end(j);
 }
 
@@ -175,7 +180,8 @@ static void write_vcpus(struct kcd_json *j, const struct rep_capture *c)
 	kcd_json_array_end(j);
 }
 
-static void write_backtrace(struct kcd_json *j, const struct rep_capture *c, const struct rep_thread *t)
+static void write_backtrace(struct kcd_json *j, const struct rep_capture *c,
+			    const struct rep_thread *t)
 {
 	kcd_json_key(j, "kernel_backtrace");
 	kcd_json_array_begin(j);
@@ -243,7 +249,8 @@ static void write_thread_facts(struct kcd_json *j, const struct ss_thread_record
 	}
 }
 
-static void write_thread(struct kcd_json *j, const struct rep_capture *c, const struct rep_thread *t)
+static void write_thread(struct kcd_json *j, const struct rep_capture *c,
+			 const struct rep_thread *t)
 {
 	const struct ss_thread_record *r = &t->linux_facts;
 

@@ -67,8 +67,10 @@ static void write_head(const struct rep_capture *c, FILE *to)
 	fprintf(to, "%zu processes, %zu threads", processes, threads);
 	if (t->tries)
 		fprintf(to, "; guest stopped for %s (stop %s, read %s, resume %s)",
-			cli_format_duration(t->prior_ns + t->stop_ns + t->collect_ns + t->resume_ns, d[0]),
-			cli_format_duration(t->stop_ns, d[1]), cli_format_duration(t->collect_ns, d[2]),
+			cli_format_duration(t->prior_ns + t->stop_ns + t->collect_ns + t->resume_ns,
+					    d[0]),
+			cli_format_duration(t->stop_ns, d[1]),
+			cli_format_duration(t->collect_ns, d[2]),
 			cli_format_duration(t->resume_ns, d[3]));
 	fputc('\n', to);
 }
@@ -114,7 +116,8 @@ static void write_vcpus(const struct rep_capture *c, FILE *to)
 			fputs("idle\n", to);
 		else if (v->pid >= 0)
 			fprintf(to, "thread %" PRId32 " (%s) in %s mode, pc %#" PRIx64 "\n", v->tid,
-				show(v->comm, sizeof(v->comm), &s), rep_vcpu_state_name(v->state), v->pc);
+				show(v->comm, sizeof(v->comm), &s), rep_vcpu_state_name(v->state),
+				v->pc);
 		else
 			fprintf(to, "%s mode, pc %#" PRIx64 ", lr %#" PRIx64 ", sp %#" PRIx64 "\n",
 				rep_vcpu_state_name(v->state), v->pc, v->x[30],
@@ -122,7 +125,8 @@ static void write_vcpus(const struct rep_capture *c, FILE *to)
 	}
 }
 
-static void write_stack(const struct rep_capture *c, const struct rep_thread *t, const char *indent, FILE *to)
+static void write_stack(const struct rep_capture *c, const struct rep_thread *t, const char *indent,
+			FILE *to)
 {
 	const struct ss_thread_record *r = &t->linux_facts;
 
@@ -183,7 +187,7 @@ static void write_task(const struct rep_capture *c, const struct rep_task *t, FI
 	}
 }
 
-/* --- groups -------------------------------------------------------------------------------------- */
+/* --- groups --- */
 
 struct member {
 	const struct rep_capture *c;

@@ -123,7 +123,7 @@ static inline unsigned int a64_pstate_el(uint64_t pstate)
 	return (unsigned int)BITS(pstate, 3, 2);
 }
 
-/* --- instructions ----------------------------------------------------------------------------- */
+/* --- instructions --- */
 
 /* Register 31 is SP in ADD_IMM and as the base of LDR_IMM, the zero register elsewhere. */
 enum a64_insn_kind {

@@ -31,7 +31,7 @@
 
 /* Memory ranges a guest may have; a VMM needs a handful, a dump of a fragmented host more. */
 #define GUEST_RANGES_MAX 4096
-#define GUEST_VCPUS_MAX  512
+#define GUEST_VCPUS_MAX	 512
 
 /** A piece of RAM; [start, start + size) does not wrap and overlaps no other. */
 struct guest_range {
@@ -48,13 +48,13 @@ enum guest_vcpu_state {
 
 /** Which parts of struct guest_vcpu_regs a source knows. */
 enum guest_regs_valid {
-	GUEST_REGS_GENERAL = 1u << 0,  /* x, pc, pstate, sp_el0, sp_el1 */
-	GUEST_REGS_EXC = 1u << 1,      /* elr_el1, spsr_el1 */
-	GUEST_REGS_MMU = 1u << 2,      /* ttbr0_el1, ttbr1_el1, tcr_el1, mair_el1, sctlr_el1 */
-	GUEST_REGS_VBAR = 1u << 3,     /* vbar_el1 */
-	GUEST_REGS_TPIDR = 1u << 4,    /* tpidr_el1 */
-	GUEST_REGS_CONTEXT = 1u << 5,  /* contextidr_el1 */
-	GUEST_REGS_MPIDR = 1u << 6,    /* mpidr_el1 */
+	GUEST_REGS_GENERAL = 1u << 0, /* x, pc, pstate, sp_el0, sp_el1 */
+	GUEST_REGS_EXC = 1u << 1,     /* elr_el1, spsr_el1 */
+	GUEST_REGS_MMU = 1u << 2,     /* ttbr0_el1, ttbr1_el1, tcr_el1, mair_el1, sctlr_el1 */
+	GUEST_REGS_VBAR = 1u << 3,    /* vbar_el1 */
+	GUEST_REGS_TPIDR = 1u << 4,   /* tpidr_el1 */
+	GUEST_REGS_CONTEXT = 1u << 5, /* contextidr_el1 */
+	GUEST_REGS_MPIDR = 1u << 6,   /* mpidr_el1 */
 };
 
 #define GUEST_REGS_ALL 0x7fu
@@ -181,7 +181,8 @@ GS_MUST_USE static inline enum gs_code guest_read(const struct guest *g, gpa_t a
 	return GS_OK;
 }
 
-/** One little-endian 64-bit word, read by a single load where the range is mapped and it is aligned. */
+/** One little-endian 64-bit word, read by a single load where the range is mapped and it is
+ * aligned. */
 GS_MUST_USE static inline enum gs_code guest_read_u64(const struct guest *g, gpa_t at,
 						      uint64_t *value_out)
 {
@@ -191,7 +192,8 @@ GS_MUST_USE static inline enum gs_code guest_read_u64(const struct guest *g, gpa
 		return GS_EFAULT;
 	uint64_t offset = at.a - r->start.a;
 	if (r->host && !(offset & 7) && r->size - offset >= 8) {
-		*value_out = *(const volatile uint64_t *)(const void *)((const char *)r->host + offset);
+		*value_out =
+			*(const volatile uint64_t *)(const void *)((const char *)r->host + offset);
 		return GS_OK;
 	}
 	return guest_read(g, at, value_out, sizeof(*value_out));

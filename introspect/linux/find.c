@@ -9,7 +9,10 @@
 #define SCAN_CHUNK (UINT64_C(1) << 20)
 /* An index may begin in one chunk and end in the next; the token table lies before it. */
 #define SCAN_OVERLAP UINT64_C(8192)
-/* From VBAR_EL1 (in the image's text, or its trampoline page) to any of the tables: 7.3 needs 50 MiB. */
+/*
+ * From VBAR_EL1 (in the image's text, or its trampoline page) to any of the tables: 7.3 needs 50
+ * MiB.
+ */
 #define IMAGE_REACH (UINT64_C(96) << 20)
 /* Text of one function that is decoded: the entry code of interest is within 0xc8 bytes. */
 #define DECODE_BYTES 512
@@ -24,7 +27,7 @@ struct finder {
 	struct gs_error *err;
 };
 
-/* --- memory -------------------------------------------------------------------------------------- */
+/* --- memory --- */
 
 /* Copy [start, start + size); what is not RAM, or was never written, reads as zero. */
 static void read_sparse(struct guest *g, gpa_t start, uint8_t *buf, size_t size)
@@ -51,7 +54,7 @@ static void read_sparse(struct guest *g, gpa_t start, uint8_t *buf, size_t size)
 	}
 }
 
-/* --- symbol table -------------------------------------------------------------------------------- */
+/* --- symbol table --- */
 
 /* Decode the tables around a token_index at @p at; style C addresses are left relative. */
 static enum gs_code try_index(struct finder *f, gpa_t at)
@@ -64,8 +67,8 @@ static enum gs_code try_index(struct finder *f, gpa_t at)
 	if (!window)
 		return gs_fail(f->err, GS_ENOSPC, "out of memory for a window of the symbol table");
 	read_sparse(f->g, GPA(at.a - before), window, (size_t)(before + after));
-	enum gs_code rc = kallsyms_decode(window, (size_t)(before + after), (size_t)before, &f->k->ks,
-					  f->err);
+	enum gs_code rc = kallsyms_decode(window, (size_t)(before + after), (size_t)before,
+					  &f->k->ks, f->err);
 	free(window);
 	if (rc)
 		return rc;
@@ -75,7 +78,9 @@ static enum gs_code try_index(struct finder *f, gpa_t at)
 	return GS_OK;
 }
 
-/* Look for the tables in [start, end) of RAM. @return GS_OK, GS_ENOENT, or what stopped the search */
+/*
+ * Look for the tables in [start, end) of RAM. @return GS_OK, GS_ENOENT, or what stopped the search
+ */
 static enum gs_code scan_for_symbols(struct finder *f, uint64_t start, uint64_t end)
 {
 	uint8_t *chunk = malloc(SCAN_CHUNK + SCAN_OVERLAP);
@@ -89,7 +94,8 @@ static enum gs_code scan_for_symbols(struct finder *f, uint64_t start, uint64_t 
 
 		read_sparse(f->g, GPA(at - lead), chunk, size);
 		size_t hit = 0;
-		while (rc == GS_ENOENT && (hit = kallsyms_next_candidate(chunk, size, hit)) < size) {
+		while (rc == GS_ENOENT &&
+		       (hit = kallsyms_next_candidate(chunk, size, hit)) < size) {
 			if (kallsyms_has_tokens(chunk, size, hit))
 				rc = try_index(f, GPA(at - lead + hit));
 			hit += 2;
@@ -99,20 +105,24 @@ static enum gs_code scan_for_symbols(struct finder *f, uint64_t start, uint64_t 
 	return rc;
 }
 
-/* Tables a vCPU may use for kernel addresses: its TTBR1, and what is 2 pages on in EL0 under KPTI. */
+/*
+ * Tables a vCPU may use for kernel addresses: its TTBR1, and what is 2 pages on in EL0 under KPTI.
+ */
 #define TABLES_PER_VCPU 3
 
 static bool regime_of(const struct finder *f, uint32_t vcpu, uint32_t variant, struct a64_regime *r)
 {
 	const struct guest_vcpu_regs *regs = &f->regs[vcpu];
 
-	if (regs->state == GUEST_VCPU_OFF || !(regs->valid & GUEST_REGS_MMU) || !(regs->sctlr_el1 & 1))
+	if (regs->state == GUEST_VCPU_OFF || !(regs->valid & GUEST_REGS_MMU) ||
+	    !(regs->sctlr_el1 & 1))
 		return false;
 	if (a64_regime_init(r, regs->tcr_el1, 0, regs->ttbr1_el1) || !r->half[1].enabled)
 		return false;
 	/*
 	 * tramp_pg_dir, reserved_pg_dir and swapper_pg_dir lie a page apart in this order
-	 * (arch/arm64/kernel/vmlinux.lds.S, 5.10 to 7.3; without SW_TTBR0_PAN one page may be missing).
+	 * (arch/arm64/kernel/vmlinux.lds.S, 5.10 to 7.3; without SW_TTBR0_PAN one page may be
+	 * missing).
 	 */
 	static const uint32_t pages_on[TABLES_PER_VCPU] = { 0, 2, 1 };
 	r->half[1].table.a += (uint64_t)pages_on[variant] << r->half[1].granule_bits;
@@ -120,7 +130,10 @@ static bool regime_of(const struct finder *f, uint32_t vcpu, uint32_t variant, s
 	return true;
 }
 
-/* Around where a vCPU's vectors are: they belong to the image even where VBAR is the trampoline's alias. */
+/*
+ * Around where a vCPU's vectors are: they belong to the image even where VBAR is the trampoline's
+ * alias.
+ */
 static enum gs_code find_symbols_by_vbar(struct finder *f)
 {
 	for (uint32_t i = 0; i < f->vcpus; i++) {
@@ -133,7 +146,8 @@ static enum gs_code find_symbols_by_vbar(struct finder *f)
 		const struct guest_range *range = guest_range_find(f->g, m.pa);
 		if (!range)
 			continue;
-		uint64_t end = gs_min(range->size - (m.pa.a - range->start.a), IMAGE_REACH) + m.pa.a;
+		uint64_t end =
+			gs_min(range->size - (m.pa.a - range->start.a), IMAGE_REACH) + m.pa.a;
 		enum gs_code rc = scan_for_symbols(f, m.pa.a, end);
 		if (rc != GS_ENOENT)
 			return rc;
@@ -152,12 +166,13 @@ static enum gs_code find_symbols(struct finder *f)
 	}
 	if (rc == GS_ENOENT)
 		return gs_fail(f->err, rc,
-			       "no kernel symbol table in guest memory (still in firmware or early boot, not "
+			       "no kernel symbol table in guest memory (still in firmware or early "
+			       "boot, not "
 			       "Linux, or built without CONFIG_KALLSYMS)");
 	return rc;
 }
 
-/* --- where the image is -------------------------------------------------------------------------- */
+/* --- where the image is --- */
 
 /* Accept a table and an offset when they map the symbol table to the place where it was found. */
 static bool anchor(struct finder *f, const struct a64_regime *r, uint64_t voffset)
@@ -179,7 +194,9 @@ static bool anchor_by_address(struct finder *f, const struct a64_regime *r, uint
 	return !a64_translate(r, f->g, GVA(va), &m) && anchor(f, r, va - m.pa.a);
 }
 
-/* A table that is sorted by place-relative offsets says nothing of virtual addresses: registers do. */
+/*
+ * A table that is sorted by place-relative offsets says nothing of virtual addresses: registers do.
+ */
 static bool anchor_by_registers(struct finder *f, const struct a64_regime *r,
 				const struct guest_vcpu_regs *regs)
 {
@@ -209,10 +226,11 @@ static enum gs_code find_place(struct finder *f)
 			}
 		}
 	}
-	return gs_fail(f->err, GS_ENOENT,
-		       "a kernel symbol table is at guest-physical %#" PRIx64
-		       ", but no vCPU's page table leads to it (MMU still off, or registers unknown)",
-		       f->k->proof_pa.a);
+	return gs_fail(
+		f->err, GS_ENOENT,
+		"a kernel symbol table is at guest-physical %#" PRIx64
+		", but no vCPU's page table leads to it (MMU still off, or registers unknown)",
+		f->k->proof_pa.a);
 }
 
 static struct lnx_range range_of(struct lnx_kernel *k, const char *start, const char *end)
@@ -230,7 +248,7 @@ static void find_entries(struct lnx_kernel *k)
 	static const char *const names[] = {
 		"el1h_64_sync", "el1h_64_irq", "el1h_64_fiq", "el1h_64_error", /* 5.14 and later */
 		"el1t_64_sync", "el1t_64_irq", "el1t_64_fiq", "el1t_64_error",
-		"el1_sync", "el1_irq", "el1_fiq", "el1_error",
+		"el1_sync",	"el1_irq",     "el1_fiq",     "el1_error",
 	};
 	_Static_assert(ARRAY_SIZE(names) <= LNX_ENTRIES_MAX, "room for all entries");
 
@@ -255,14 +273,18 @@ static enum gs_code find_text(struct finder *f)
 	k->sched_text = range_of(k, "__sched_text_start", "__sched_text_end");
 	k->lock_text = range_of(k, "__lock_text_start", "__lock_text_end");
 	if (!k->text.end || !k->init_text.end)
-		return gs_fail(f->err, GS_EMALFORMED, "the symbol table lacks the ends of the kernel's text");
+		return gs_fail(f->err, GS_EMALFORMED,
+			       "the symbol table lacks the ends of the kernel's text");
 	find_entries(k);
 	if (guest_read(f->g, k->proof_pa, k->proof, sizeof(k->proof)))
 		return gs_fail(f->err, GS_EFAULT, "the symbol table became unreadable");
 	return GS_OK;
 }
 
-/* --- types and banner: both in the read-only data between text and init text ---------------------- */
+/*
+ * --- types and banner: both in the read-only data between text and init text
+ * ----------------------
+ */
 
 static bool is_banner(const char *s)
 {
@@ -289,7 +311,8 @@ static enum gs_code read_types(struct finder *f, gpa_t at, size_t size)
 	uint8_t *blob = malloc(size);
 
 	if (!blob)
-		return gs_fail(f->err, GS_ENOSPC, "out of memory for %zu bytes of type information", size);
+		return gs_fail(f->err, GS_ENOSPC, "out of memory for %zu bytes of type information",
+			       size);
 	enum gs_code rc = guest_read(f->g, at, blob, size);
 	if (rc)
 		(void)gs_fail(f->err, rc, "the kernel's type information reaches out of RAM");
@@ -304,15 +327,16 @@ struct rodata_scan {
 	enum gs_code types_rc;
 };
 
-static void look_at_chunk(struct finder *f, const uint8_t *chunk, size_t size, gpa_t base, gpa_t end,
-			  struct rodata_scan *s)
+static void look_at_chunk(struct finder *f, const uint8_t *chunk, size_t size, gpa_t base,
+			  gpa_t end, struct rodata_scan *s)
 {
 	for (size_t i = 0; i + LNX_BTF_HEADER <= size && !s->types; i += 4) {
-		size_t blob = chunk[i] == 0x9f && chunk[i + 1] == 0xeb ? lnx_btf_size(chunk + i) : 0;
+		size_t blob =
+			chunk[i] == 0x9f && chunk[i + 1] == 0xeb ? lnx_btf_size(chunk + i) : 0;
 
 		/*
-		 * The kernel keeps a copy of the header in its heap, with other bytes behind it; only
-		 * what lies wholly inside of the image counts.
+		 * The kernel keeps a copy of the header in its heap, with other bytes behind it;
+		 * only what lies wholly inside of the image counts.
 		 */
 		if (!blob || !gs_in_range(base.a + i, blob, base.a, end.a - base.a))
 			continue;
@@ -337,7 +361,8 @@ static enum gs_code find_types(struct finder *f)
 	struct rodata_scan s = { .types_rc = GS_ENOENT };
 
 	if (k->init_text.start < k->text.end || end.a - at.a > IMAGE_REACH)
-		return gs_fail(f->err, GS_EMALFORMED, "the kernel's text and init text are not in order");
+		return gs_fail(f->err, GS_EMALFORMED,
+			       "the kernel's text and init text are not in order");
 	uint8_t *chunk = malloc(SCAN_CHUNK + LNX_BANNER_MAX);
 	if (!chunk)
 		return gs_fail(f->err, GS_ENOSPC, "out of memory for the search");
@@ -350,11 +375,12 @@ static enum gs_code find_types(struct finder *f)
 	free(chunk);
 	if (s.types_rc == GS_ENOENT && !s.types)
 		return gs_fail(f->err, GS_ENOENT,
-			       "the kernel has no usable type information (built without CONFIG_DEBUG_INFO_BTF?)");
+			       "the kernel has no usable type information (built without "
+			       "CONFIG_DEBUG_INFO_BTF?)");
 	return s.types_rc;
 }
 
-/* --- what is read of a task ---------------------------------------------------------------------- */
+/* --- what is read of a task --- */
 
 static int compare_spans(const void *a, const void *b)
 {
@@ -363,7 +389,10 @@ static int compare_spans(const void *a, const void *b)
 	return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* Merge the members' places into few copies: a gap of up to a cache line costs less than another one. */
+/*
+ * Merge the members' places into few copies: a gap of up to a cache line costs less than another
+ * one.
+ */
 static enum gs_code plan_spans(struct finder *f)
 {
 	struct lnx_kernel *k = f->k;
@@ -371,7 +400,8 @@ static enum gs_code plan_spans(struct finder *f)
 	uint32_t n = 0;
 
 	if (k->types.task_size > LNX_TASK_SIZE_MAX)
-		return gs_fail(f->err, GS_ETOOBIG, "task_struct of %" PRIu32 " bytes", k->types.task_size);
+		return gs_fail(f->err, GS_ETOOBIG, "task_struct of %" PRIu32 " bytes",
+			       k->types.task_size);
 	for (size_t m = 0; m <= LNX_M_TASK_LAST; m++) {
 		const struct lnx_field *fd = &k->types.member[m];
 
@@ -383,14 +413,15 @@ static enum gs_code plan_spans(struct finder *f)
 		struct lnx_span *last = k->spans ? &k->span[k->spans - 1] : NULL;
 
 		if (last && all[i].offset <= last->offset + last->size + 64)
-			last->size = (uint32_t)gs_max(last->size, all[i].offset + all[i].size - last->offset);
+			last->size = (uint32_t)gs_max(last->size,
+						      all[i].offset + all[i].size - last->offset);
 		else
 			k->span[k->spans++] = all[i];
 	}
 	return GS_OK;
 }
 
-/* --- roots --------------------------------------------------------------------------------------- */
+/* --- roots --- */
 
 #define ADDRESSES_MAX 8
 
@@ -398,13 +429,15 @@ static enum gs_code plan_spans(struct finder *f)
  * The addresses that a function forms by adrp + add (or adr) before it reads a system register, or
  * before its end when @p until is 0.
  */
-static uint32_t decode_addresses_of(struct lnx_view *v, const char *function, uint64_t until, uint64_t *found)
+static uint32_t decode_addresses_of(struct lnx_view *v, const char *function, uint64_t until,
+				    uint64_t *found)
 {
 	uint32_t code[DECODE_BYTES / 4], n = 0;
 	uint64_t start, reg[32] = { 0 };
 	bool known[32] = { false };
 
-	if (kallsyms_find(&v->k->ks, function, &start) || lnx_read(v, GVA(start), code, sizeof(code)))
+	if (kallsyms_find(&v->k->ks, function, &start) ||
+	    lnx_read(v, GVA(start), code, sizeof(code)))
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(code) && n < ADDRESSES_MAX; i++) {
 		struct a64_insn in = a64_decode(code[i], start + 4 * i);
@@ -430,7 +463,10 @@ static void find_percpu(struct lnx_kernel *k, struct lnx_view *v)
 {
 	const struct lnx_field *pc = k->types.percpu;
 	uint64_t found[ADDRESSES_MAX];
-	/* entry from EL0 loads the current task: __entry_task is the last address before the per-CPU offset */
+	/*
+	 * entry from EL0 loads the current task: __entry_task is the last address before the
+	 * per-CPU offset
+	 */
 	uint32_t n = decode_addresses_of(v, "el0t_64_sync", A64_SYSREG_TPIDR_EL1, found);
 
 	if (!n)
@@ -450,7 +486,8 @@ static void find_percpu(struct lnx_kernel *k, struct lnx_view *v)
 }
 
 /* A run queue knows its CPU's idle task, whose comm is "swapper/N". */
-static bool is_runqueue(struct lnx_view *v, struct lnx_kernel *k, uint64_t runqueues, uint64_t tpidr)
+static bool is_runqueue(struct lnx_view *v, struct lnx_kernel *k, uint64_t runqueues,
+			uint64_t tpidr)
 {
 	gva_t before = k->runqueues, idle;
 	struct lnx_task t;
@@ -497,7 +534,10 @@ static bool is_init_task(struct lnx_view *v, gva_t address)
 	       !lnx_read_u64(v, GVA(next + 8), &back) && back == node;
 }
 
-/* From any task: its leader, else its parent's (an idle task of a second CPU is on no list), round the ring. */
+/*
+ * From any task: its leader, else its parent's (an idle task of a second CPU is on no list), round
+ * the ring.
+ */
 static bool find_init_from(struct lnx_view *v, gva_t from, gva_t *init_out)
 {
 	const uint32_t offset = v->k->types.member[LNX_M_TASK_TASKS].offset;
@@ -516,8 +556,8 @@ static bool find_init_from(struct lnx_view *v, gva_t from, gva_t *init_out)
 				*init_out = GVA(at);
 				return true;
 			}
-			if (lnx_read_u64(v, GVA(at + offset), &next) || !lnx_is_object(v->k, next) ||
-			    next - offset == starts[i].a)
+			if (lnx_read_u64(v, GVA(at + offset), &next) ||
+			    !lnx_is_object(v->k, next) || next - offset == starts[i].a)
 				break;
 			at = next - offset;
 		}
@@ -539,17 +579,20 @@ static enum gs_code find_init_task(struct finder *f, struct lnx_view *v)
 		if (!lnx_vcpu_current(v, &f->regs[i], &current) &&
 		    find_init_from(v, current, &k->init_task))
 			return GS_OK;
-	return gs_fail(f->err, GS_ENOENT, "the kernel is there, but no vCPU executes a task of it (early boot?)");
+	return gs_fail(f->err, GS_ENOENT,
+		       "the kernel is there, but no vCPU executes a task of it (early boot?)");
 }
 
-/* --- all of it ----------------------------------------------------------------------------------- */
+/* --- all of it --- */
 
 static enum gs_code find_roots(struct finder *f)
 {
 	struct lnx_kernel *k = f->k;
 	struct lnx_view v;
 
-	/* THREAD_SIZE is 16 KiB, or one page where that is larger (arch/arm64/include/asm/memory.h) */
+	/*
+	 * THREAD_SIZE is 16 KiB, or one page where that is larger (arch/arm64/include/asm/memory.h)
+	 */
 	k->thread_size = gs_max(UINT64_C(16) << 10, UINT64_C(1) << k->regime.half[1].granule_bits);
 	lnx_view_init(&v, k, f->g);
 	find_percpu(k, &v);
@@ -593,7 +636,8 @@ bool lnx_kernel_is_current(const struct lnx_kernel *k, const struct guest *g)
 	uint8_t now[LNX_PROOF_BYTES];
 	struct a64_mapping m;
 
-	return !guest_read(g, k->proof_pa, now, sizeof(now)) && memcmp(now, k->proof, sizeof(now)) == 0 &&
+	return !guest_read(g, k->proof_pa, now, sizeof(now)) &&
+	       memcmp(now, k->proof, sizeof(now)) == 0 &&
 	       !a64_translate(&k->regime, g, GVA(k->proof_pa.a + k->voffset), &m) &&
 	       m.pa.a == k->proof_pa.a;
 }
@@ -616,7 +660,7 @@ struct lnx_kernel_info lnx_kernel_info_get(const struct lnx_kernel *k)
 	};
 }
 
-/* --- names --------------------------------------------------------------------------------------- */
+/* --- names --- */
 
 enum gs_code lnx_symbol_at(const struct lnx_kernel *k, gva_t address, struct lnx_symbol *symbol_out)
 {
@@ -632,11 +676,13 @@ enum gs_code lnx_symbol_at(const struct lnx_kernel *k, gva_t address, struct lnx
 
 	uint32_t pick = first;
 	do {
-		kallsyms_name(&k->ks, pick, &symbol_out->type, symbol_out->name, sizeof(symbol_out->name));
+		kallsyms_name(&k->ks, pick, &symbol_out->type, symbol_out->name,
+			      sizeof(symbol_out->name));
 	} while (symbol_out->name[0] == '$' && ++pick < end);
 
 	symbol_out->start = k->ks.address[first];
-	symbol_out->size = (end < k->ks.n ? k->ks.address[end] : k->init_text.end) - symbol_out->start;
+	symbol_out->size =
+		(end < k->ks.n ? k->ks.address[end] : k->init_text.end) - symbol_out->start;
 	symbol_out->flags = 0;
 	if (lnx_range_has(k->sched_text, address.a) || lnx_range_has(k->lock_text, address.a))
 		symbol_out->flags |= LNX_SYMBOL_SCHED;

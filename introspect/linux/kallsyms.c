@@ -8,10 +8,10 @@
 
 #include "base/util.h"
 
-#define TOKENS	       256
-#define INDEX_BYTES    (TOKENS * 2)
-#define PADDING_MAX    16 /* exclusive: 0 … 15 bytes between tables */
-#define SYMS_A_MARKER  256
+#define TOKENS	      256
+#define INDEX_BYTES   (TOKENS * 2)
+#define PADDING_MAX   16 /* exclusive: 0 … 15 bytes between tables */
+#define SYMS_A_MARKER 256
 /* A name is a length (at most 511, KSYM_NAME_LEN) and as many codes. */
 #define NAME_BYTES_MAX 513
 /* Steps between markers: 256 names of at least a length and a code, of at most NAME_BYTES_MAX. */
@@ -52,7 +52,7 @@ static bool is_zero(const uint8_t *p, size_t n)
 	return true;
 }
 
-/* --- token table --------------------------------------------------------------------------------- */
+/* --- token table --- */
 
 static bool is_ascending_index(const uint8_t *p)
 {
@@ -67,8 +67,8 @@ static bool is_ascending_index(const uint8_t *p)
 size_t kallsyms_next_candidate(const uint8_t *data, size_t size, size_t from)
 {
 	/*
-	 * Any 256-byte stride of a real index holds ascending words, so looking at four words in each
-	 * stride finds every one and skips nearly everything else.
+	 * Any 256-byte stride of a real index holds ascending words, so looking at four words in
+	 * each stride finds every one and skips nearly everything else.
 	 */
 	const size_t stride = INDEX_BYTES / 2;
 	size_t at = gs_align_up(from, 2);
@@ -102,7 +102,8 @@ static size_t find_token_table(const uint8_t *data, size_t index)
 			uint32_t from = get_u16(data + index + 2 * (k - 1));
 			uint32_t to = get_u16(data + index + 2 * k);
 
-			ok = data[start + to - 1] == 0 && !memchr(data + start + from, 0, to - 1 - from);
+			ok = data[start + to - 1] == 0 &&
+			     !memchr(data + start + from, 0, to - 1 - from);
 		}
 		if (!ok)
 			continue;
@@ -122,7 +123,7 @@ bool kallsyms_has_tokens(const uint8_t *data, size_t size, size_t token_index)
 	       find_token_table(data, token_index) != SIZE_MAX;
 }
 
-/* --- names and markers --------------------------------------------------------------------------- */
+/* --- names and markers --- */
 
 /* Bytes of the entry at @p at, its length field included, or 0 if it does not fit below @p end. */
 static size_t name_entry_size(const uint8_t *data, size_t at, size_t end)
@@ -169,8 +170,8 @@ struct name_tables {
 };
 
 /*
- * The names before given markers. Their start is where the count stands before them; it lies between
- * last marker + 1 entry and last marker + 256 entries before the markers.
+ * The names before given markers. Their start is where the count stands before them; it lies
+ * between last marker + 1 entry and last marker + 256 entries before the markers.
  */
 static bool find_names(const uint8_t *data, size_t markers, uint32_t run, struct name_tables *t)
 {
@@ -181,8 +182,8 @@ static bool find_names(const uint8_t *data, size_t markers, uint32_t run, struct
 		uint64_t nearest = before_last + 2;
 		uint64_t farthest = before_last + MARKER_STEP_MAX + PADDING_MAX;
 
-		for (uint64_t back = gs_align_up(nearest, 4); back <= farthest && back + 4 <= markers;
-		     back += 4) {
+		for (uint64_t back = gs_align_up(nearest, 4);
+		     back <= farthest && back + 4 <= markers; back += 4) {
 			size_t names = markers - (size_t)back;
 
 			for (size_t pad = 4; pad <= PADDING_MAX && pad <= names; pad += 4) {
@@ -194,7 +195,8 @@ static bool find_names(const uint8_t *data, size_t markers, uint32_t run, struct
 					continue;
 				size_t end;
 				if (!names_match_markers(data, names, n, markers, &end) ||
-				    markers - end >= PADDING_MAX || !is_zero(data + end, markers - end))
+				    markers - end >= PADDING_MAX ||
+				    !is_zero(data + end, markers - end))
 					continue;
 				*t = (struct name_tables){ names - pad, names, end, markers, n };
 				return true;
@@ -204,7 +206,9 @@ static bool find_names(const uint8_t *data, size_t markers, uint32_t run, struct
 	return false;
 }
 
-/* Going back from the token table: the first ascending run from 0 that turns out to be the markers. */
+/*
+ * Going back from the token table: the first ascending run from 0 that turns out to be the markers.
+ */
 static bool find_name_tables(const uint8_t *data, size_t token_table, struct name_tables *t)
 {
 	uint32_t run = 0; /* words from here on that go on ascending by legal steps */
@@ -218,13 +222,14 @@ static bool find_name_tables(const uint8_t *data, size_t token_table, struct nam
 
 		run = rises ? run + 1 : 1;
 		next = word;
-		if (word == 0 && run >= KALLSYMS_MIN_SYMS / SYMS_A_MARKER && find_names(data, at, run, t))
+		if (word == 0 && run >= KALLSYMS_MIN_SYMS / SYMS_A_MARKER &&
+		    find_names(data, at, run, t))
 			return true;
 	}
 	return false;
 }
 
-/* --- addresses ----------------------------------------------------------------------------------- */
+/* --- addresses --- */
 
 /* Linux' kernel half; also the test that tells a base from other data. */
 static bool is_kernel_address(uint64_t a)
@@ -324,7 +329,7 @@ void kallsyms_rebase(struct kallsyms *ks, uint64_t delta)
 	ks->absolute = true;
 }
 
-/* --- names --------------------------------------------------------------------------------------- */
+/* --- names --- */
 
 void kallsyms_name(const struct kallsyms *ks, uint32_t i, char *type_out, char *name, size_t size)
 {
@@ -386,7 +391,9 @@ enum gs_code kallsyms_find(const struct kallsyms *ks, const char *name, uint64_t
 {
 	char have[NAME_BYTES_MAX];
 
-	/* Insertion was in address order, so the first match of a probe run is the lowest address. */
+	/*
+	 * Insertion was in address order, so the first match of a probe run is the lowest address.
+	 */
 	for (uint32_t slot = hash_name(name) & (ks->hash_size - 1); ks->hash[slot];
 	     slot = (slot + 1) & (ks->hash_size - 1)) {
 		uint32_t i = ks->hash[slot] - 1;
@@ -415,7 +422,7 @@ uint32_t kallsyms_upper_bound(const struct kallsyms *ks, uint64_t address)
 	return lo;
 }
 
-/* --- all of it ----------------------------------------------------------------------------------- */
+/* --- all of it --- */
 
 static enum gs_code copy_names(const uint8_t *data, const struct name_tables *t, size_t token_index,
 			       struct kallsyms *ks)
@@ -456,19 +463,22 @@ enum gs_code kallsyms_decode(const uint8_t *data, size_t size, size_t token_inde
 	if (table == SIZE_MAX || token_index - table > sizeof(ks_out->tokens) - 1)
 		return gs_fail(err, GS_ENOENT, "symbol table: no token table before the index");
 	if (!find_name_tables(data, table, &t))
-		return gs_fail(err, GS_ENOENT, "symbol table: no names and markers before the tokens");
+		return gs_fail(err, GS_ENOENT,
+			       "symbol table: no names and markers before the tokens");
 	ks_out->token_table = table;
 
 	enum gs_code rc = copy_names(data, &t, token_index, ks_out);
 	if (!rc && !decode_addresses(data, size, &t, token_index + INDEX_BYTES, ks_out))
 		rc = gs_fail(err, GS_EMALFORMED,
-			     "symbol table: %" PRIu32 " names, but no encoding of their addresses ascends",
+			     "symbol table: %" PRIu32
+			     " names, but no encoding of their addresses ascends",
 			     t.n);
 	if (!rc && !build_hash(ks_out))
 		rc = GS_ENOSPC;
 	if (rc) {
 		if (rc == GS_ENOSPC)
-			gs_error_set(err, rc, 0, "symbol table: out of memory for %" PRIu32 " names", t.n);
+			gs_error_set(err, rc, 0,
+				     "symbol table: out of memory for %" PRIu32 " names", t.n);
 		kallsyms_deinit(ks_out);
 	}
 	return rc;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel's own symbol table, found and decoded from bare memory. Private to introspect/linux. */
+/*
+ * The kernel's own symbol table, found and decoded from bare memory. Private to introspect/linux.
+ */
 #ifndef INTROSPECT_LINUX_KALLSYMS_H
 #define INTROSPECT_LINUX_KALLSYMS_H
 
 /*
- * The tables lie in .rodata (scripts/kallsyms.c). What differs between kernels is their order and how
- * an address is encoded; which it is, is decided by which reading makes the table sorted, never by a
- * version (6.1 stable took 6.2's tables):
+ * The tables lie in .rodata (scripts/kallsyms.c). What differs between kernels is their order and
+ * how an address is encoded; which it is, is decided by which reading makes the table sorted, never
+ * by a version (6.1 stable took 6.2's tables):
  *
  *   style A  offsets u32[n], relative_base u64, num_syms u32, names, markers u32[],
  *            (seqs_of_names u8[3n],) token_table, token_index u16[256]
@@ -31,18 +33,19 @@
 #define KALLSYMS_MAX_SYMS (1u << 21)
 
 struct kallsyms {
-	char style; /* 'A', 'B', 'C' */
-	bool absolute; /* addresses are guest-virtual; else they count from the image's bytes (style C) */
+	char style;    /* 'A', 'B', 'C' */
+	bool absolute; /* addresses are guest-virtual; else they count from the image's bytes (style
+			  C) */
 	uint32_t n;
-	uint64_t relative_base;	   /* styles A and B */
-	uint64_t token_table;	   /* offset of token_table in the bytes it was found in */
-	uint64_t *address;	   /* n, ascending; style C: offset in those bytes + bias */
-	uint32_t *name_offset;	   /* n, into names */
-	uint8_t *names;		   /* compressed */
+	uint64_t relative_base; /* styles A and B */
+	uint64_t token_table;	/* offset of token_table in the bytes it was found in */
+	uint64_t *address;	/* n, ascending; style C: offset in those bytes + bias */
+	uint32_t *name_offset;	/* n, into names */
+	uint8_t *names;		/* compressed */
 	size_t names_size;
-	char tokens[4096 + 1];	   /* token_table, every token terminated */
+	char tokens[4096 + 1]; /* token_table, every token terminated */
 	uint16_t token_index[256];
-	uint32_t *hash;		   /* open addressing, index + 1; hash_size is a power of two */
+	uint32_t *hash; /* open addressing, index + 1; hash_size is a power of two */
 	uint32_t hash_size;
 };
 
@@ -55,17 +58,19 @@ struct kallsyms {
  */
 size_t kallsyms_next_candidate(const uint8_t *data, size_t size, size_t from);
 
-/** Whether the bytes before a candidate really are a token table, which tells nearly all others apart. */
+/** Whether the bytes before a candidate really are a token table, which tells nearly all others
+ * apart. */
 bool kallsyms_has_tokens(const uint8_t *data, size_t size, size_t token_index);
 
 /**
  * Decode the tables around a candidate.
  *
- * @param data, size   bytes that hold all tables: KALLSYMS_REACH_… around the candidate where there are
+ * @param data, size   bytes that hold all tables: KALLSYMS_REACH_… around the candidate where there
+ * are
  * @param token_index  offset of the candidate in them
  * @param ks_out       freed by kallsyms_deinit(), also after a failure
- * @return GS_OK; GS_ENOENT: not the tables; GS_EMALFORMED: they are, but no encoding of the addresses
- *         makes them ascend; GS_ENOSPC: out of memory
+ * @return GS_OK; GS_ENOENT: not the tables; GS_EMALFORMED: they are, but no encoding of the
+ * addresses makes them ascend; GS_ENOSPC: out of memory
  */
 GS_MUST_USE enum gs_code kallsyms_decode(const uint8_t *data, size_t size, size_t token_index,
 					 struct kallsyms *ks_out, struct gs_error *err);

@@ -51,7 +51,10 @@ static inline bool lnx_range_has(struct lnx_range r, uint64_t address)
 	return address >= r.start && address < r.end;
 }
 
-/* Whether an address can be an instruction of the kernel: image text, or mapped executable (modules, BPF). */
+/*
+ * Whether an address can be an instruction of the kernel: image text, or mapped executable
+ * (modules, BPF).
+ */
 bool lnx_is_text(struct lnx_view *v, uint64_t address);
 
 static inline uint64_t lnx_strip(const struct lnx_kernel *k, uint64_t address)
@@ -62,8 +65,8 @@ static inline uint64_t lnx_strip(const struct lnx_kernel *k, uint64_t address)
 /* Plausible address of a kernel object: high half, canonical, 8-aligned. */
 static inline bool lnx_is_object(const struct lnx_kernel *k, uint64_t address)
 {
-	return (address & 7) == 0 && address >> k->regime.half[1].va_bits ==
-					     ~UINT64_C(0) >> k->regime.half[1].va_bits;
+	return (address & 7) == 0 &&
+	       address >> k->regime.half[1].va_bits == ~UINT64_C(0) >> k->regime.half[1].va_bits;
 }
 
 #endif

@@ -30,7 +30,7 @@
 
 #define LNX_COMM_LEN	  16
 #define LNX_BANNER_MAX	  256
-#define LNX_SYMBOL_MAX	  512 /* KSYM_NAME_LEN of 6.1 and later, NUL included */
+#define LNX_SYMBOL_MAX	  512  /* KSYM_NAME_LEN of 6.1 and later, NUL included */
 #define LNX_FRAMES_MAX	  1024 /* THREAD_SIZE / sizeof(frame record), 16 KiB stacks */
 #define LNX_TASK_SIZE_MAX 16384
 /* PID_MAX_LIMIT (include/linux/threads.h): no list of tasks is longer. */
@@ -38,7 +38,7 @@
 
 struct lnx_kernel;
 
-/* --- finding the kernel -------------------------------------------------------------------------- */
+/* --- finding the kernel --- */
 
 /**
  * Find the kernel of a guest.
@@ -51,15 +51,18 @@ struct lnx_kernel;
  *         GS_EMALFORMED: its tables contradict each other; GS_ENOSPC: out of memory
  */
 GS_MUST_USE enum gs_code lnx_kernel_find(struct guest *g, const struct guest_vcpu_regs *regs,
-					 uint32_t n, struct lnx_kernel **k_out, struct gs_error *err);
+					 uint32_t n, struct lnx_kernel **k_out,
+					 struct gs_error *err);
 
 /** NULL is fine. */
 void lnx_kernel_destroy(struct lnx_kernel *k);
 
-/** Whether the kernel found earlier is still the one in memory (a few reads; legal while stopped). */
+/** Whether the kernel found earlier is still the one in memory (a few reads; legal while stopped).
+ */
 bool lnx_kernel_is_current(const struct lnx_kernel *k, const struct guest *g);
 
-/** The banner ("Linux version 6.1.0-…"), one line, unescaped guest text; never NULL, may be empty. */
+/** The banner ("Linux version 6.1.0-…"), one line, unescaped guest text; never NULL, may be empty.
+ */
 const char *lnx_kernel_banner(const struct lnx_kernel *k);
 
 struct lnx_kernel_info {
@@ -74,15 +77,16 @@ struct lnx_kernel_info {
 
 struct lnx_kernel_info lnx_kernel_info_get(const struct lnx_kernel *k);
 
-/* --- symbols ------------------------------------------------------------------------------------- */
+/* --- symbols --- */
 
 enum lnx_symbol_flags {
-	LNX_SYMBOL_SCHED = 1u << 0, /* in the scheduler's or the locks' text: /proc/PID/stack hides it */
+	LNX_SYMBOL_SCHED =
+		1u << 0, /* in the scheduler's or the locks' text: /proc/PID/stack hides it */
 };
 
 struct lnx_symbol {
 	uint64_t start;
-	uint64_t size; /* to the next symbol */
+	uint64_t size;	/* to the next symbol */
 	uint32_t flags; /* enum lnx_symbol_flags */
 	char type;	/* nm letter */
 	char name[LNX_SYMBOL_MAX];
@@ -99,15 +103,17 @@ struct lnx_symbol {
 GS_MUST_USE enum gs_code lnx_symbol_at(const struct lnx_kernel *k, gva_t address,
 				       struct lnx_symbol *symbol_out);
 
-/** Address of a symbol by its full name, the lowest if there are several. @return GS_OK, GS_ENOENT */
+/** Address of a symbol by its full name, the lowest if there are several. @return GS_OK, GS_ENOENT
+ */
 GS_MUST_USE enum gs_code lnx_symbol_find(const struct lnx_kernel *k, const char *name,
 					 gva_t *address_out);
 
-/* --- reading ------------------------------------------------------------------------------------- */
+/* --- reading --- */
 
 #define LNX_TLB_SIZE 64
 
-/** One thread's way to read the guest's kernel memory; dies with the stop, so that no translation is stale. */
+/** One thread's way to read the guest's kernel memory; dies with the stop, so that no translation
+ * is stale. */
 struct lnx_view {
 	const struct lnx_kernel *k;
 	const struct guest *g;
@@ -115,9 +121,9 @@ struct lnx_view {
 		uint64_t va; /* page address | 1, or 0 for none */
 		gpa_t pa;
 	} tlb[LNX_TLB_SIZE];
-	uint64_t reads;		       /* successful copies */
-	uint64_t bytes;		       /* copied */
-	uint64_t faults[A64_FAULTS];   /* failed translations by reason */
+	uint64_t reads;		     /* successful copies */
+	uint64_t bytes;		     /* copied */
+	uint64_t faults[A64_FAULTS]; /* failed translations by reason */
 };
 
 void lnx_view_init(struct lnx_view *v, const struct lnx_kernel *k, const struct guest *g);
@@ -138,12 +144,13 @@ GS_MUST_USE enum gs_code lnx_read_u32(struct lnx_view *v, gva_t va, uint32_t *va
  * Origin: struct list_head is {next, prev} (include/linux/types.h, 5.10 to 7.3). Forward links stay
  * good on a list that a stopped vCPU was changing.
  */
-GS_MUST_USE enum gs_code lnx_list_collect(struct lnx_view *v, gva_t head, gva_t *nodes, uint32_t max,
-					  uint32_t *n_out);
+GS_MUST_USE enum gs_code lnx_list_collect(struct lnx_view *v, gva_t head, gva_t *nodes,
+					  uint32_t max, uint32_t *n_out);
 
-/* --- tasks --------------------------------------------------------------------------------------- */
+/* --- tasks --- */
 
-/** Addresses of the task structures of all thread-group leaders, init_task excluded; see lnx_list_collect(). */
+/** Addresses of the task structures of all thread-group leaders, init_task excluded; see
+ * lnx_list_collect(). */
 GS_MUST_USE enum gs_code lnx_processes_collect(struct lnx_view *v, gva_t *tasks, uint32_t max,
 					       uint32_t *n_out);
 
@@ -180,7 +187,8 @@ struct lnx_task {
 	uint64_t utime_ns, stime_ns, sum_exec_runtime_ns;
 	uint64_t nvcsw, nivcsw;
 	uint64_t start_time_ns, start_boottime_ns;
-	uint64_t exec_start_ns; /* the run queue's clock when it last began to run or was accounted */
+	uint64_t exec_start_ns; /* the run queue's clock when it last began to run or was accounted
+				 */
 	uint64_t min_flt, maj_flt;
 	gva_t mm, signal, stack, real_parent, group_leader;
 	uint64_t context_fp, context_sp, context_pc; /* thread.cpu_context */
@@ -191,9 +199,11 @@ struct lnx_task {
 /**
  * Read one task_struct.
  *
- * @return GS_OK; GS_EFAULT: a needed part is unreadable; GS_EMALFORMED: it does not look like a task
+ * @return GS_OK; GS_EFAULT: a needed part is unreadable; GS_EMALFORMED: it does not look like a
+ * task
  */
-GS_MUST_USE enum gs_code lnx_task_read(struct lnx_view *v, gva_t address, struct lnx_task *task_out);
+GS_MUST_USE enum gs_code lnx_task_read(struct lnx_view *v, gva_t address,
+				       struct lnx_task *task_out);
 
 /** tgid of the task at @p address (a parent, say). */
 GS_MUST_USE enum gs_code lnx_task_tgid(struct lnx_view *v, gva_t address, int32_t *tgid_out);
@@ -218,7 +228,7 @@ GS_MUST_USE enum gs_code lnx_idle_task(struct lnx_view *v, uint64_t tpidr_el1, g
 GS_MUST_USE enum gs_code lnx_vcpu_current(struct lnx_view *v, const struct guest_vcpu_regs *regs,
 					  gva_t *task_out);
 
-/* --- stacks -------------------------------------------------------------------------------------- */
+/* --- stacks --- */
 
 /** What the address of a frame is; decides how it is looked up. */
 enum lnx_frame_kind {
@@ -257,7 +267,8 @@ void lnx_unwind_blocked(struct lnx_view *v, const struct lnx_task *task, struct 
 /**
  * Kernel stack of a vCPU, from its registers: nothing for one in user mode.
  *
- * @param task  what it executes, or NULL when that is not known (only the IRQ stack is then allowed)
+ * @param task  what it executes, or NULL when that is not known (only the IRQ stack is then
+ * allowed)
  */
 void lnx_unwind_running(struct lnx_view *v, const struct lnx_task *task,
 			const struct guest_vcpu_regs *regs, struct lnx_stack *stack);

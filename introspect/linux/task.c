@@ -70,7 +70,8 @@ static void fill_optional(const struct lnx_kernel *k, const uint8_t *copy, struc
 		t->valid |= LNX_TASK_HAS_CPU;
 		t->cpu = (uint32_t)get(k, copy, LNX_M_TASK_CPU);
 	}
-	if (has(k, LNX_M_TASK_UTIME) && has(k, LNX_M_TASK_STIME) && has(k, LNX_M_TASK_SUM_EXEC_RUNTIME)) {
+	if (has(k, LNX_M_TASK_UTIME) && has(k, LNX_M_TASK_STIME) &&
+	    has(k, LNX_M_TASK_SUM_EXEC_RUNTIME)) {
 		t->valid |= LNX_TASK_HAS_TIMES;
 		t->utime_ns = get(k, copy, LNX_M_TASK_UTIME);
 		t->stime_ns = get(k, copy, LNX_M_TASK_STIME);
@@ -104,7 +105,9 @@ static void fill_optional(const struct lnx_kernel *k, const uint8_t *copy, struc
 	}
 }
 
-/* A comm is terminated within its 16 bytes (set_task_comm always does); anything else is no task. */
+/*
+ * A comm is terminated within its 16 bytes (set_task_comm always does); anything else is no task.
+ */
 static bool copy_comm(const struct lnx_kernel *k, const uint8_t *copy, char *comm)
 {
 	const struct lnx_field *f = field(k, LNX_M_TASK_COMM);
@@ -125,7 +128,8 @@ enum gs_code lnx_task_read(struct lnx_view *v, gva_t address, struct lnx_task *t
 		return GS_EMALFORMED;
 	for (uint32_t i = 0; i < k->spans; i++) {
 		const struct lnx_span *s = &k->span[i];
-		enum gs_code rc = lnx_read(v, GVA(address.a + s->offset), copy + s->offset, s->size);
+		enum gs_code rc =
+			lnx_read(v, GVA(address.a + s->offset), copy + s->offset, s->size);
 		if (rc)
 			return rc;
 	}
@@ -149,9 +153,9 @@ enum gs_code lnx_task_read(struct lnx_view *v, gva_t address, struct lnx_task *t
 	};
 
 	/* PID_MAX_LIMIT bounds both ids; relatives are other tasks. */
-	if (t.pid < 0 || t.tgid < 0 || (uint32_t)t.pid > LNX_TASKS_MAX || (uint32_t)t.tgid > LNX_TASKS_MAX ||
-	    !copy_comm(k, copy, t.comm) || !lnx_is_object(k, t.real_parent.a) ||
-	    !lnx_is_object(k, t.group_leader.a))
+	if (t.pid < 0 || t.tgid < 0 || (uint32_t)t.pid > LNX_TASKS_MAX ||
+	    (uint32_t)t.tgid > LNX_TASKS_MAX || !copy_comm(k, copy, t.comm) ||
+	    !lnx_is_object(k, t.real_parent.a) || !lnx_is_object(k, t.group_leader.a))
 		return GS_EMALFORMED;
 	t.state = state_letter(t.raw_state, t.exit_state);
 	fill_optional(k, copy, &t);
@@ -173,8 +177,8 @@ enum gs_code lnx_task_tgid(struct lnx_view *v, gva_t address, int32_t *tgid_out)
 }
 
 /* List nodes are inside of the tasks: step back from member to structure. */
-static enum gs_code collect_tasks(struct lnx_view *v, gva_t head, enum lnx_member node, gva_t *tasks,
-				  uint32_t max, uint32_t *n_out)
+static enum gs_code collect_tasks(struct lnx_view *v, gva_t head, enum lnx_member node,
+				  gva_t *tasks, uint32_t max, uint32_t *n_out)
 {
 	enum gs_code rc = lnx_list_collect(v, head, tasks, max, n_out);
 
@@ -222,8 +226,8 @@ enum gs_code lnx_idle_task(struct lnx_view *v, uint64_t tpidr_el1, gva_t *task_o
 }
 
 /*
- * A pointer that some register holds is a task only if what it points to reads like one and its stack
- * pointer is one of a kernel stack.
+ * A pointer that some register holds is a task only if what it points to reads like one and its
+ * stack pointer is one of a kernel stack.
  */
 static bool is_task(struct lnx_view *v, uint64_t address)
 {
@@ -233,7 +237,8 @@ static bool is_task(struct lnx_view *v, uint64_t address)
 	       lnx_is_object(v->k, t.stack.a) && t.comm[0];
 }
 
-enum gs_code lnx_vcpu_current(struct lnx_view *v, const struct guest_vcpu_regs *regs, gva_t *task_out)
+enum gs_code lnx_vcpu_current(struct lnx_view *v, const struct guest_vcpu_regs *regs,
+			      gva_t *task_out)
 {
 	const struct lnx_kernel *k = v->k;
 	uint64_t task;
@@ -241,8 +246,9 @@ enum gs_code lnx_vcpu_current(struct lnx_view *v, const struct guest_vcpu_regs *
 	if (regs->state == GUEST_VCPU_OFF || !(regs->valid & GUEST_REGS_GENERAL))
 		return GS_ENOENT;
 	/*
-	 * In EL1 SP_EL0 is the current task, but for some instructions after entry from EL0 and before
-	 * the return to it, where it is the user's stack pointer: hence the check of what is there.
+	 * In EL1 SP_EL0 is the current task, but for some instructions after entry from EL0 and
+	 * before the return to it, where it is the user's stack pointer: hence the check of what is
+	 * there.
 	 */
 	if (a64_pstate_el(regs->pstate) == 1 && is_task(v, regs->sp_el0)) {
 		*task_out = GVA(regs->sp_el0);

@@ -9,7 +9,10 @@
 
 #include "base/util.h"
 
-/* Anonymous members nest three deep at most in the kernels looked at; hostile BTF may nest in itself. */
+/*
+ * Anonymous members nest three deep at most in the kernels looked at; hostile BTF may nest in
+ * itself.
+ */
 #define ANON_DEPTH_MAX 6
 /* Steps through typedef, const, volatile … of one member. */
 #define CHAIN_MAX 32
@@ -92,7 +95,8 @@ size_t lnx_btf_size(const uint8_t *h)
 		return 0;
 	if (hdr_len != LNX_BTF_HEADER || type_off != 0 || str_off != type_len)
 		return 0;
-	if (type_len < BTF_TYPES_MIN || type_len > BTF_SIZE_MAX || str_len == 0 || str_len > BTF_SIZE_MAX)
+	if (type_len < BTF_TYPES_MIN || type_len > BTF_SIZE_MAX || str_len == 0 ||
+	    str_len > BTF_SIZE_MAX)
 		return 0;
 	return (size_t)hdr_len + type_len + str_len;
 }
@@ -183,8 +187,8 @@ static const struct btf_type *find_member(const struct btf *btf, const struct bt
 }
 
 /* One "a.b.c" path of @p len characters. */
-static bool find_path(const struct btf *btf, const struct btf_type *type, const char *path, size_t len,
-		      struct lnx_field *field_out)
+static bool find_path(const struct btf *btf, const struct btf_type *type, const char *path,
+		      size_t len, struct lnx_field *field_out)
 {
 	uint64_t bits = 0, whole = type->size;
 
@@ -248,7 +252,8 @@ static void read_percpu(const struct btf *btf, struct lnx_types *types)
 	}
 }
 
-static enum gs_code read_members(const struct btf *btf, struct lnx_types *types, struct gs_error *err)
+static enum gs_code read_members(const struct btf *btf, struct lnx_types *types,
+				 struct gs_error *err)
 {
 	const char *in = "";
 	const struct btf_type *type = NULL;
@@ -261,8 +266,8 @@ static enum gs_code read_members(const struct btf *btf, struct lnx_types *types,
 			type = find_struct(btf, in);
 		}
 		if ((!type || !find_place(btf, type, p->path, &types->member[m])) && p->needed)
-			return gs_fail(err, GS_ENOENT, "the kernel's type information lacks %s.%s", p->in,
-				       p->path);
+			return gs_fail(err, GS_ENOENT, "the kernel's type information lacks %s.%s",
+				       p->in, p->path);
 	}
 	types->task_size = find_struct(btf, "task_struct")->size;
 	types->pt_regs_size = find_struct(btf, "pt_regs")->size;

@@ -81,9 +81,9 @@ struct lnx_types {
  * Read the layouts out of a BTF blob.
  *
  * @param data, size  a private copy of the blob; hostile
- * @return GS_OK; GS_EMALFORMED: not BTF, or an offset outside of its structure; GS_ENOENT: it lacks a
- *         member without which no thread can be shown (named)
- * Origin: Documentation/bpf/btf.rst; member names per version in linux-arm64-guest facts, 5.10 to 7.3.
+ * @return GS_OK; GS_EMALFORMED: not BTF, or an offset outside of its structure; GS_ENOENT: it lacks
+ * a member without which no thread can be shown (named) Origin: Documentation/bpf/btf.rst; member
+ * names per version in linux-arm64-guest facts, 5.10 to 7.3.
  */
 GS_MUST_USE enum gs_code lnx_types_read(const void *data, size_t size, struct lnx_types *types_out,
 					struct gs_error *err);

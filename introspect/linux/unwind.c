@@ -19,10 +19,12 @@
 struct walk {
 	struct lnx_view *v;
 	struct lnx_stack *out;
-	/* Known stacks, outermost first: a chain only ever goes from a later one to an earlier one. */
+	/*
+	 * Known stacks, outermost first: a chain only ever goes from a later one to an earlier one.
+	 */
 	struct lnx_range stack[STACKS_MAX];
 	uint32_t stacks;
-	uint32_t on; /* the one the chain is on; stacks: none yet */
+	uint32_t on;  /* the one the chain is on; stacks: none yet */
 	uint64_t top; /* end of the task's stack, 0 if unknown */
 	uint64_t last_fp;
 	bool entered; /* the frame before this one is exception entry code of EL1 */
@@ -69,8 +71,8 @@ static bool is_el1_entry(const struct lnx_kernel *k, uint64_t address)
 }
 
 /*
- * Whether a record may lie at @p fp: aligned (8 since 5.11; 16 before, which implies it), wholly on a
- * known stack, and farther out than the last one.
+ * Whether a record may lie at @p fp: aligned (8 since 5.11; 16 before, which implies it), wholly on
+ * a known stack, and farther out than the last one.
  */
 static bool place_record(struct walk *w, uint64_t fp)
 {
@@ -110,12 +112,15 @@ static bool follow_meta(struct walk *w, uint64_t fp, uint64_t *next_out)
 	return push(w, pc, LNX_FRAME_INTERRUPTED);
 }
 
-/* Whether the record at @p fp is the one inside of the pt_regs at the very top of the task's stack. */
+/*
+ * Whether the record at @p fp is the one inside of the pt_regs at the very top of the task's stack.
+ */
 static bool is_outermost(const struct walk *w, uint64_t fp)
 {
 	const struct lnx_types *types = &w->v->k->types;
 
-	return w->top && fp == w->top - types->pt_regs_size + types->member[LNX_M_PT_REGS_STACKFRAME].offset;
+	return w->top &&
+	       fp == w->top - types->pt_regs_size + types->member[LNX_M_PT_REGS_STACKFRAME].offset;
 }
 
 /* One record; false when the walk is over. */
@@ -134,7 +139,10 @@ static bool step(struct walk *w, uint64_t *fp)
 		if (!record[0] && !record[1])
 			return follow_meta(w, *fp, fp);
 	} else if (is_outermost(w, *fp) || (!record[0] && !lr)) {
-		/* a NULL return address may be signed (5.10's boot and idle chains): compare it stripped */
+		/*
+		 * a NULL return address may be signed (5.10's boot and idle chains): compare it
+		 * stripped
+		 */
 		return stop(w, LNX_END_COMPLETE, *fp);
 	}
 	if (!lnx_is_text(w->v, lr))
@@ -184,7 +192,10 @@ void lnx_unwind_blocked(struct lnx_view *v, const struct lnx_task *task, struct 
 		(void)stop(&w, LNX_END_NO_STACK, 0);
 		return;
 	}
-	/* cpu_context.pc is the return address of cpu_switch_to(); a new task's is ret_from_fork itself */
+	/*
+	 * cpu_context.pc is the return address of cpu_switch_to(); a new task's is ret_from_fork
+	 * itself
+	 */
 	uint64_t pc = lnx_strip(v->k, task->context_pc);
 	if (!lnx_is_text(v, pc)) {
 		(void)stop(&w, LNX_END_NOT_TEXT, pc);
@@ -202,7 +213,8 @@ static void add_cpu_stacks(struct walk *w, const struct guest_vcpu_regs *regs)
 
 	if (!(regs->valid & GUEST_REGS_TPIDR))
 		return;
-	if (k->irq_stack_ptr.a && !lnx_read_u64(w->v, GVA(k->irq_stack_ptr.a + regs->tpidr_el1), &irq) &&
+	if (k->irq_stack_ptr.a &&
+	    !lnx_read_u64(w->v, GVA(k->irq_stack_ptr.a + regs->tpidr_el1), &irq) &&
 	    lnx_is_object(k, irq) && irq <= ~k->thread_size)
 		w->stack[w->stacks++] = (struct lnx_range){ irq, irq + k->thread_size };
 	if (k->overflow_stack.a) {
@@ -222,8 +234,8 @@ static bool same_function(const struct lnx_kernel *k, uint64_t a, uint64_t b)
 
 /*
  * Whether the link register holds a caller that the chain does not have yet: the function that runs
- * has set up no frame (a leaf), or not yet, or no longer. Exact on all instructions of a single-stepped
- * system call, but for a function stopped in the prologue of a direct recursion.
+ * has set up no frame (a leaf), or not yet, or no longer. Exact on all instructions of a
+ * single-stepped system call, but for a function stopped in the prologue of a direct recursion.
  */
 static bool lr_is_a_frame(struct walk *w, uint64_t pc, uint64_t lr, uint64_t fp)
 {

@@ -88,9 +88,12 @@ static uint32_t distinct_nodes(const gva_t *nodes, uint32_t n, uint32_t cycle)
 	return n;
 }
 
-enum gs_code lnx_list_collect(struct lnx_view *v, gva_t head, gva_t *nodes, uint32_t max, uint32_t *n_out)
+enum gs_code lnx_list_collect(struct lnx_view *v, gva_t head, gva_t *nodes, uint32_t max,
+			      uint32_t *n_out)
 {
-	/* Brent's cycle search: compare each node with one that is moved up at every power of two. */
+	/*
+	 * Brent's cycle search: compare each node with one that is moved up at every power of two.
+	 */
 	uint32_t mark = 0, power = 1;
 	gva_t at = head;
 

@@ -10,11 +10,15 @@
 /* Head and tail without their arrays: definitions of our types and some twenty small records. */
 #define FIXED_BYTES (UINT64_C(32) << 10)
 
-_Static_assert(A64_FAULTS <= ARRAY_SIZE(((struct ss_times_record *)0)->faults), "a counter for each fault");
+_Static_assert(A64_FAULTS <= ARRAY_SIZE(((struct ss_times_record *)0)->faults),
+	       "a counter for each fault");
 
-/* --- names --------------------------------------------------------------------------------------- */
+/* --- names --- */
 
-/* Addresses to look up: for a return address the byte before it, which lies in the calling function. */
+/*
+ * Addresses to look up: for a return address the byte before it, which lies in the calling
+ * function.
+ */
 struct addresses {
 	uint64_t *a;
 	size_t n, room;
@@ -131,8 +135,8 @@ static bool find_symbols(const struct ss_try *t, struct symbols *out)
 
 	if (!t->s->k)
 		return true;
-	enum kcd_code rc = kcd_reader_init(&r, t->s->storage.records, kcd_writer_used(&t->w), KCD_STRICT,
-					   NULL);
+	enum kcd_code rc = kcd_reader_init(&r, t->s->storage.records, kcd_writer_used(&t->w),
+					   KCD_STRICT, NULL);
 	while (ok && !rc && !(rc = kcd_reader_next(&r, &it)))
 		ok = add_item(&set, &it, &stack);
 	ok = ok && rc == KCD_DONE && name_addresses(t->s->k, &set, out);
@@ -140,13 +144,13 @@ static bool find_symbols(const struct ss_try *t, struct symbols *out)
 	return ok;
 }
 
-/* --- head and tail ------------------------------------------------------------------------------- */
+/* --- head and tail --- */
 
-#define TRY(call)                                                                                  \
-	do {                                                                                       \
-		enum kcd_code try_rc_ = (call);                                                    \
-		if (try_rc_)                                                                       \
-			return try_rc_;                                                            \
+#define TRY(call)                               \
+	do {                                    \
+		enum kcd_code try_rc_ = (call); \
+		if (try_rc_)                    \
+			return try_rc_;         \
 	} while (0)
 
 static enum kcd_code write_head(struct kcd_writer *w, const struct ss_try *t)
@@ -177,8 +181,10 @@ static enum kcd_code write_head(struct kcd_writer *w, const struct ss_try *t)
 	TRY(kcd_append_u64(w, "system_state_flags", KCD_SS_USER64 | KCD_SS_KERNEL64));
 	if (t->s->k) {
 		TRY(kcd_append(w, KCD_SS_KERN_PAGE_SIZE, &info.page_size, sizeof(info.page_size)));
-		TRY(kcd_append_string(w, KCD_SS_OSVERSION, lnx_kernel_banner(t->s->k), KCD_SS_OSVERSION_MAX));
-		TRY(kcd_append_string(w, KCD_SS_OS_BUILD_VERSION, info.release, KCD_SS_OSVERSION_MAX));
+		TRY(kcd_append_string(w, KCD_SS_OSVERSION, lnx_kernel_banner(t->s->k),
+				      KCD_SS_OSVERSION_MAX));
+		TRY(kcd_append_string(w, KCD_SS_OS_BUILD_VERSION, info.release,
+				      KCD_SS_OSVERSION_MAX));
 	}
 	TRY(kcd_append(w, KCD_TYPE_TIMEBASE, &nanoseconds, sizeof(nanoseconds)));
 	TRY(kcd_append(w, KCD_TYPE_MACH_ABSOLUTE_TIME, &t->start_ns, sizeof(t->start_ns)));
@@ -200,7 +206,8 @@ static enum kcd_code write_missing(struct kcd_writer *w, const struct ss_try *t)
 
 	if (!listed)
 		return KCD_OK;
-	enum kcd_code rc = kcd_reserve_array(w, SS_RECORD_MISSING, listed, sizeof(t->missing[0]), &room);
+	enum kcd_code rc =
+		kcd_reserve_array(w, SS_RECORD_MISSING, listed, sizeof(t->missing[0]), &room);
 	if (rc)
 		return rc;
 	memcpy(room, t->missing, listed * sizeof(t->missing[0]));
@@ -217,8 +224,8 @@ static enum kcd_code write_missing(struct kcd_writer *w, const struct ss_try *t)
 	return KCD_OK;
 }
 
-static enum kcd_code write_tail(struct kcd_writer *w, const struct ss_try *t, const struct symbols *names,
-				uint64_t prior_ns, uint32_t tries)
+static enum kcd_code write_tail(struct kcd_writer *w, const struct ss_try *t,
+				const struct symbols *names, uint64_t prior_ns, uint32_t tries)
 {
 	uint64_t stopped = t->stop_ns + t->collect_ns + t->resume_ns;
 	struct kcd_duration_v2 duration = {
@@ -242,11 +249,11 @@ static enum kcd_code write_tail(struct kcd_writer *w, const struct ss_try *t, co
 	TRY(kcd_append_u64(w, "stackshot_tasks_count", containers));
 	TRY(kcd_append_u64(w, "stackshot_threads_count", t->threads));
 	if (names->short_count)
-		TRY(kcd_append_array(w, SS_RECORD_SYMBOL, names->short_count, sizeof(names->shorts[0]),
-				     names->shorts));
+		TRY(kcd_append_array(w, SS_RECORD_SYMBOL, names->short_count,
+				     sizeof(names->shorts[0]), names->shorts));
 	if (names->long_count)
-		TRY(kcd_append_array(w, SS_RECORD_LONG_SYMBOL, names->long_count, sizeof(names->longs[0]),
-				     names->longs));
+		TRY(kcd_append_array(w, SS_RECORD_LONG_SYMBOL, names->long_count,
+				     sizeof(names->longs[0]), names->longs));
 	TRY(write_missing(w, t));
 	TRY(kcd_append(w, SS_RECORD_TIMES, &times, sizeof(times)));
 	TRY(kcd_append(w, KCD_SS_DURATION, &duration, sizeof(duration)));
@@ -279,7 +286,8 @@ static enum gs_code build(const struct ss_try *t, const struct symbols *names, u
 	return GS_OK;
 }
 
-enum gs_code ss_assemble(const struct ss_try *t, uint64_t prior_ns, uint32_t tries, struct ss_result *r)
+enum gs_code ss_assemble(const struct ss_try *t, uint64_t prior_ns, uint32_t tries,
+			 struct ss_result *r)
 {
 	struct symbols names = { 0 };
 	enum gs_code rc = GS_ENOSPC;

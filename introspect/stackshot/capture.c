@@ -13,10 +13,16 @@
 #define BYTES_PER_THREAD  UINT64_C(1024)
 #define BYTES_PER_PROCESS UINT64_C(512)
 #define RECORDS_MIN	  (UINT64_C(256) << 10)
-/* Most of a capture: as the original, 8 MiB, or 1 MiB for each GiB of the guest's memory if that is more. */
+/*
+ * Most of a capture: as the original, 8 MiB, or 1 MiB for each GiB of the guest's memory if that is
+ * more.
+ */
 #define RECORDS_MAX_LEAST (UINT64_C(8) << 20)
-/* ... but a guest may well have more threads than memory suggests: each needs a 16 KiB stack of its own. */
-#define THREAD_COST	  (UINT64_C(24) << 10)
+/*
+ * ... but a guest may well have more threads than memory suggests: each needs a 16 KiB stack of its
+ * own.
+ */
+#define THREAD_COST (UINT64_C(24) << 10)
 /* Room for tasks that come between the count and the stop. */
 #define SLACK_PERCENT 25
 #define TASKS_MIN     1024
@@ -57,7 +63,7 @@ void ss_result_deinit(struct ss_result *r)
 	*r = (struct ss_result){ 0 };
 }
 
-/* --- request ------------------------------------------------------------------------------------- */
+/* --- request --- */
 
 static uint64_t records_max(const struct ss_session *s)
 {
@@ -70,11 +76,11 @@ static enum gs_code check_request(const struct ss_session *s, const struct ss_re
 				  struct gs_error *err)
 {
 	if (q->version != SS_REQUEST_VERSION)
-		return gs_fail(err, GS_EINVAL, "request version %" PRIu32 ": only %d is known", q->version,
-			       SS_REQUEST_VERSION);
+		return gs_fail(err, GS_EINVAL, "request version %" PRIu32 ": only %d is known",
+			       q->version, SS_REQUEST_VERSION);
 	if (q->size != sizeof(*q))
-		return gs_fail(err, GS_EINVAL, "request of %" PRIu32 " bytes instead of %zu", q->size,
-			       sizeof(*q));
+		return gs_fail(err, GS_EINVAL, "request of %" PRIu32 " bytes instead of %zu",
+			       q->size, sizeof(*q));
 	if (q->flags || q->reserved)
 		return gs_fail(err, GS_EINVAL, "unknown request flags %#" PRIx64, q->flags);
 	if (q->pid < SS_PID_ALL || q->pid == 0)
@@ -85,7 +91,7 @@ static enum gs_code check_request(const struct ss_session *s, const struct ss_re
 	return GS_OK;
 }
 
-/* --- kernel -------------------------------------------------------------------------------------- */
+/* --- kernel --- */
 
 /* Search with registers of a short stop of its own; the search itself runs beside the guest. */
 static enum gs_code find_kernel(struct ss_session *s, uint64_t *stopped_ns, struct gs_error *err)
@@ -110,7 +116,7 @@ static enum gs_code find_kernel(struct ss_session *s, uint64_t *stopped_ns, stru
 	return GS_OK;
 }
 
-/* --- storage ------------------------------------------------------------------------------------- */
+/* --- storage --- */
 
 /* Threads of the running guest, about: what comes and goes meanwhile is what the slack is for. */
 static uint64_t count_threads(struct ss_session *s, uint32_t *processes_out)
@@ -175,7 +181,8 @@ static bool grow_records(struct ss_storage *st, uint64_t size)
 	return true;
 }
 
-static enum gs_code prepare_storage(struct ss_session *s, const struct ss_request *q, struct gs_error *err)
+static enum gs_code prepare_storage(struct ss_session *s, const struct ss_request *q,
+				    struct gs_error *err)
 {
 	uint32_t processes;
 
@@ -188,31 +195,36 @@ static enum gs_code prepare_storage(struct ss_session *s, const struct ss_reques
 	size = gs_max(size + size / 100 * SLACK_PERCENT, gs_max(RECORDS_MIN, q->size_hint));
 	size = gs_min(gs_align_up(size, 4096), records_max(s));
 	if (!grow_records(&s->storage, size))
-		return gs_fail(err, GS_ENOSPC, "out of memory for a buffer of %" PRIu64 " bytes", size);
+		return gs_fail(err, GS_ENOSPC, "out of memory for a buffer of %" PRIu64 " bytes",
+			       size);
 	return GS_OK;
 }
 
 /* After a try that ran out of room: twice as much of whatever it was. */
-static enum gs_code enlarge_storage(struct ss_session *s, const struct ss_try *t, struct gs_error *err)
+static enum gs_code enlarge_storage(struct ss_session *s, const struct ss_try *t,
+				    struct gs_error *err)
 {
 	struct ss_storage *st = &s->storage;
 
 	if (t->longest >= st->max_tasks) {
 		if (st->max_tasks == LNX_TASKS_MAX || !grow_tasks(st, (uint64_t)st->max_tasks * 2))
-			return gs_fail(err, GS_ENOSPC, "resource shortage: a list of over %" PRIu32 " tasks",
+			return gs_fail(err, GS_ENOSPC,
+				       "resource shortage: a list of over %" PRIu32 " tasks",
 				       st->max_tasks);
 		return GS_OK;
 	}
 	uint64_t max = records_max(s);
-	if (st->records_size >= max || !grow_records(st, gs_min((uint64_t)st->records_size * 2, max)))
+	if (st->records_size >= max ||
+	    !grow_records(st, gs_min((uint64_t)st->records_size * 2, max)))
 		return gs_fail(err, GS_ENOSPC,
-			       "resource shortage: %" PRIu32 " threads need more than %zu bytes of buffer, "
+			       "resource shortage: %" PRIu32
+			       " threads need more than %zu bytes of buffer, "
 			       "the most this guest's memory allows",
 			       t->threads, st->records_size);
 	return GS_OK;
 }
 
-/* --- capture ------------------------------------------------------------------------------------- */
+/* --- capture --- */
 
 /* Stop, collect, resume. The guest is resumed whatever happens in between. */
 static enum gs_code run_try(struct ss_try *t, struct gs_error *err)

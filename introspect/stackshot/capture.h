@@ -41,8 +41,9 @@ struct ss_try {
 	gva_t current[GUEST_VCPUS_MAX]; /* task each vCPU executes; 0: not known */
 	struct ss_vcpu_record vcpu[GUEST_VCPUS_MAX];
 	uint32_t tasks, threads;
-	bool idle_task; /* has been recorded */
-	uint32_t longest; /* most threads of one process, or processes, met: what max_tasks must hold */
+	bool idle_task;	  /* has been recorded */
+	uint32_t longest; /* most threads of one process, or processes, met: what max_tasks must
+			     hold */
 	struct ss_missing_record missing[SS_MISSING_LISTED];
 	uint32_t missing_count; /* may be larger than the list */
 	bool kernel_changed;
@@ -58,8 +59,8 @@ struct ss_try {
 GS_MUST_USE enum gs_code ss_collect(struct ss_try *t);
 
 /** Count something that is not in the capture; @p fmt says why. */
-void ss_note_missing(struct ss_try *t, enum ss_missing what, int32_t pid, int32_t tid, uint64_t address,
-		     const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+void ss_note_missing(struct ss_try *t, enum ss_missing what, int32_t pid, int32_t tid,
+		     uint64_t address, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 
 /**
  * Build the whole stream: head, task section, what stands behind it, names of all addresses.

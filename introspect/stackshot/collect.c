@@ -8,8 +8,8 @@
 #include "introspect/stackshot/capture.h"
 #include "kcdata/stackshot_types.h"
 
-void ss_note_missing(struct ss_try *t, enum ss_missing what, int32_t pid, int32_t tid, uint64_t address,
-		     const char *fmt, ...)
+void ss_note_missing(struct ss_try *t, enum ss_missing what, int32_t pid, int32_t tid,
+		     uint64_t address, const char *fmt, ...)
 {
 	if (t->missing_count++ >= SS_MISSING_LISTED)
 		return;
@@ -24,7 +24,7 @@ void ss_note_missing(struct ss_try *t, enum ss_missing what, int32_t pid, int32_
 	va_end(ap);
 }
 
-/* --- vCPUs --------------------------------------------------------------------------------------- */
+/* --- vCPUs --- */
 
 static enum ss_vcpu_state vcpu_state(const struct guest_vcpu_regs *regs)
 {
@@ -77,7 +77,8 @@ static void find_current(struct ss_try *t, uint32_t i)
 	    lnx_task_read(&t->v, t->current[i], &task)) {
 		t->current[i] = GVA(0);
 		ss_note_missing(t, SS_MISSING_CURRENT, -1, -1, t->s->regs[i].sp_el0,
-				"what vCPU %" PRIu32 " executes is not known: neither SP_EL0 nor its "
+				"what vCPU %" PRIu32
+				" executes is not known: neither SP_EL0 nor its "
 				"__entry_task is a task",
 				i);
 		return;
@@ -99,7 +100,7 @@ static int32_t vcpu_of(const struct ss_try *t, gva_t task)
 	return -1;
 }
 
-/* --- threads ------------------------------------------------------------------------------------- */
+/* --- threads --- */
 
 static uint32_t stock_state(char letter)
 {
@@ -186,8 +187,8 @@ static enum gs_code write_stack(struct ss_try *t, const struct lnx_stack *stack)
 
 	if (!count)
 		return GS_OK; /* an empty stack is left out */
-	enum gs_code rc = ss_code(
-		kcd_append_array(&t->w, KCD_SS_KERN_STACKLR64, count, sizeof(uint64_t), stack->address));
+	enum gs_code rc = ss_code(kcd_append_array(&t->w, KCD_SS_KERN_STACKLR64, count,
+						   sizeof(uint64_t), stack->address));
 	for (uint32_t i = 0; i < count; i++)
 		special += stack->kind[i] != LNX_FRAME_RETURN;
 	if (rc || !special)
@@ -248,11 +249,15 @@ static enum gs_code write_thread(struct ss_try *t, const struct lnx_task *task, 
 	return ss_code(kcd_container_end(&t->w, id));
 }
 
-/* --- processes ----------------------------------------------------------------------------------- */
+/* --- processes --- */
 
-/* Open a task's container; what is summed over its threads is filled in later through *snapshot_out. */
-static enum gs_code begin_task(struct ss_try *t, const struct lnx_task *leader, uint64_t id, int32_t ppid,
-			       uint32_t threads, const char *comm, void **snapshot_out)
+/*
+ * Open a task's container; what is summed over its threads is filled in later through
+ * *snapshot_out.
+ */
+static enum gs_code begin_task(struct ss_try *t, const struct lnx_task *leader, uint64_t id,
+			       int32_t ppid, uint32_t threads, const char *comm,
+			       void **snapshot_out)
 {
 	struct ss_task_record record = {
 		.pid = leader->tgid,
@@ -346,7 +351,7 @@ static enum gs_code write_process(struct ss_try *t, gva_t at)
 	return ss_code(kcd_container_end(&t->w, ss_unique_id(&leader)));
 }
 
-/* --- idle task ----------------------------------------------------------------------------------- */
+/* --- idle task --- */
 
 static enum gs_code write_idle_thread(struct ss_try *t, uint32_t vcpu)
 {
@@ -382,7 +387,7 @@ static enum gs_code write_idle_task(struct ss_try *t)
 	return rc ? rc : ss_code(kcd_container_end(&t->w, 0));
 }
 
-/* --- all of it ----------------------------------------------------------------------------------- */
+/* --- all of it --- */
 
 static enum gs_code write_processes(struct ss_try *t)
 {
@@ -408,8 +413,8 @@ static enum gs_code write_processes(struct ss_try *t)
 enum gs_code ss_collect(struct ss_try *t)
 {
 	struct ss_session *s = t->s;
-	enum gs_code rc = ss_code(kcd_writer_init(&t->w, s->storage.records, s->storage.records_size,
-						  KCD_MAGIC_STACKSHOT, 0));
+	enum gs_code rc = ss_code(kcd_writer_init(&t->w, s->storage.records,
+						  s->storage.records_size, KCD_MAGIC_STACKSHOT, 0));
 
 	if (rc)
 		return rc;

@@ -118,14 +118,10 @@ static const struct kcd_field missing_fields[] = {
 };
 
 static const struct kcd_field times_fields[] = {
-	KCD_FIELD(struct ss_times_record, stop_ns),
-	KCD_FIELD(struct ss_times_record, collect_ns),
-	KCD_FIELD(struct ss_times_record, resume_ns),
-	KCD_FIELD(struct ss_times_record, prior_ns),
-	KCD_FIELD(struct ss_times_record, reads),
-	KCD_FIELD(struct ss_times_record, bytes),
-	KCD_FIELD(struct ss_times_record, faults),
-	KCD_FIELD(struct ss_times_record, tries),
+	KCD_FIELD(struct ss_times_record, stop_ns),   KCD_FIELD(struct ss_times_record, collect_ns),
+	KCD_FIELD(struct ss_times_record, resume_ns), KCD_FIELD(struct ss_times_record, prior_ns),
+	KCD_FIELD(struct ss_times_record, reads),     KCD_FIELD(struct ss_times_record, bytes),
+	KCD_FIELD(struct ss_times_record, faults),    KCD_FIELD(struct ss_times_record, tries),
 	KCD_FIELD(struct ss_times_record, reserved),
 };
 

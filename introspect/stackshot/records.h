@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our own record types: what a Linux guest on vCPUs has and the original stackshot has no record for. */
+/*
+ * Our own record types: what a Linux guest on vCPUs has and the original stackshot has no record
+ * for.
+ */
 #ifndef INTROSPECT_STACKSHOT_RECORDS_H
 #define INTROSPECT_STACKSHOT_RECORDS_H
 
 /*
  * Type codes lie far from Apple's blocks (0 … 0x10ff). Each type is defined at the start of every
- * stream that uses it, so that a reader without this header prints it too; fields are only ever added
- * at the end. Guest strings are raw bytes, terminated within their field.
+ * stream that uses it, so that a reader without this header prints it too; fields are only ever
+ * added at the end. Guest strings are raw bytes, terminated within their field.
  *
  * Where: G buffer level, T in a task container, H in a thread container; [] an array.
  */
@@ -18,15 +21,15 @@
 #define SS_RECORD_BASE UINT32_C(0x47530000) /* "GS" in the upper half */
 
 enum ss_record {
-	SS_RECORD_GUEST = SS_RECORD_BASE + 1,	   /* G   struct ss_guest_record */
-	SS_RECORD_VCPU = SS_RECORD_BASE + 2,	   /* G[] struct ss_vcpu_record */
-	SS_RECORD_TASK = SS_RECORD_BASE + 3,	   /* T   struct ss_task_record */
-	SS_RECORD_THREAD = SS_RECORD_BASE + 4,	   /* H   struct ss_thread_record */
-	SS_RECORD_FRAME_KIND = SS_RECORD_BASE + 5, /* H[] struct ss_frame_kind_record */
-	SS_RECORD_SYMBOL = SS_RECORD_BASE + 6,	   /* G[] struct ss_symbol_record */
+	SS_RECORD_GUEST = SS_RECORD_BASE + 1,	    /* G   struct ss_guest_record */
+	SS_RECORD_VCPU = SS_RECORD_BASE + 2,	    /* G[] struct ss_vcpu_record */
+	SS_RECORD_TASK = SS_RECORD_BASE + 3,	    /* T   struct ss_task_record */
+	SS_RECORD_THREAD = SS_RECORD_BASE + 4,	    /* H   struct ss_thread_record */
+	SS_RECORD_FRAME_KIND = SS_RECORD_BASE + 5,  /* H[] struct ss_frame_kind_record */
+	SS_RECORD_SYMBOL = SS_RECORD_BASE + 6,	    /* G[] struct ss_symbol_record */
 	SS_RECORD_LONG_SYMBOL = SS_RECORD_BASE + 7, /* G[] struct ss_long_symbol_record */
-	SS_RECORD_MISSING = SS_RECORD_BASE + 8,	   /* G[] struct ss_missing_record */
-	SS_RECORD_TIMES = SS_RECORD_BASE + 9,	   /* G   struct ss_times_record */
+	SS_RECORD_MISSING = SS_RECORD_BASE + 8,	    /* G[] struct ss_missing_record */
+	SS_RECORD_TIMES = SS_RECORD_BASE + 9,	    /* G   struct ss_times_record */
 };
 
 /** The guest and its kernel; the latter's fields are 0 when it was not found. */
@@ -69,9 +72,9 @@ struct ss_vcpu_record {
 };
 
 struct ss_task_record {
-	int32_t pid; /* thread group id, in the initial namespace */
-	int32_t ppid; /* -1: not readable */
-	uint32_t flags; /* PF_* of the leader */
+	int32_t pid;	  /* thread group id, in the initial namespace */
+	int32_t ppid;	  /* -1: not readable */
+	uint32_t flags;	  /* PF_* of the leader */
 	uint32_t threads; /* on its list */
 	uint64_t address; /* task_struct of the leader */
 	char comm[16];
@@ -80,7 +83,7 @@ struct ss_task_record {
 /* Bits of ss_thread_record.known are enum lnx_task_valid. */
 struct ss_thread_record {
 	int32_t tid;
-	int32_t vcpu; /* that executes it; -1: none */
+	int32_t vcpu;	/* that executes it; -1: none */
 	uint32_t state; /* the letter of /proc/PID/stat */
 	uint32_t raw_state;
 	uint32_t exit_state;
@@ -91,7 +94,7 @@ struct ss_thread_record {
 	int32_t static_prio;
 	uint32_t rt_priority;
 	uint32_t policy;
-	uint32_t stack_end;    /* enum lnx_unwind_end: why the kernel stack has no more frames */
+	uint32_t stack_end; /* enum lnx_unwind_end: why the kernel stack has no more frames */
 	uint32_t reserved;
 	uint64_t stack_end_at; /* where, unless complete */
 	uint64_t utime_ns, stime_ns, sum_exec_runtime_ns;
@@ -110,7 +113,8 @@ struct ss_frame_kind_record {
 };
 
 enum ss_symbol_flags {
-	SS_SYMBOL_SCHED = 1, /* scheduler or lock text, which the guest's /proc/PID/stack leaves out */
+	SS_SYMBOL_SCHED =
+		1, /* scheduler or lock text, which the guest's /proc/PID/stack leaves out */
 };
 
 #define SS_SYMBOL_NAME	    64
@@ -157,10 +161,10 @@ struct ss_times_record {
 	uint64_t stop_ns;    /* from the request to stop until every vCPU had left the guest */
 	uint64_t collect_ns; /* reading the guest */
 	uint64_t resume_ns;
-	uint64_t prior_ns; /* stopped in tries before this one, and to look at the registers */
-	uint64_t reads;	     /* copies out of guest memory */
-	uint64_t bytes;	     /* so copied */
-	uint64_t faults[8];  /* failed translations by reason (enum a64_fault) */
+	uint64_t prior_ns;  /* stopped in tries before this one, and to look at the registers */
+	uint64_t reads;	    /* copies out of guest memory */
+	uint64_t bytes;	    /* so copied */
+	uint64_t faults[8]; /* failed translations by reason (enum a64_fault) */
 	uint32_t tries;
 	uint32_t reserved;
 };

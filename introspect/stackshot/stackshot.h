@@ -30,11 +30,11 @@
 
 /** Exact size and version are checked, so that both sides agree on what the fields mean. */
 struct ss_request {
-	uint32_t version; /* SS_REQUEST_VERSION */
-	uint32_t size;	  /* sizeof(struct ss_request) */
-	uint64_t flags;	  /* none defined yet: must be 0 */
-	int32_t pid;	  /* one process (thread group id), or SS_PID_ALL */
-	uint32_t reserved; /* 0 */
+	uint32_t version;   /* SS_REQUEST_VERSION */
+	uint32_t size;	    /* sizeof(struct ss_request) */
+	uint64_t flags;	    /* none defined yet: must be 0 */
+	int32_t pid;	    /* one process (thread group id), or SS_PID_ALL */
+	uint32_t reserved;  /* 0 */
 	uint64_t size_hint; /* bytes of buffer for the first try; 0: estimate */
 };
 
