@@ -17,10 +17,10 @@
 #include "control/protocol.h"
 #include "control/socket.h"
 
-/* Connections taken in one turn of the loop, so that a flood of them leaves time for others. */
-#define SERVER_ACCEPTS_PER_TURN 16
 /* Pause after the system had no descriptor or memory for a connection. */
 #define SERVER_ACCEPT_RETRY_MS 100
+/* Of too many clients some may have gone just now, which the loop has yet to see. */
+#define SERVER_FULL_MS 50
 
 /*
  * A connection and what it holds. It outlives its connection while a job of it is out or a stop of
@@ -49,6 +49,7 @@ struct ctl_server {
 	uint32_t stops;	    /* of all clients */
 	const char *ended;  /* reason; NULL: the guest has not ended */
 
+	bool full_for_long; /* more clients are refused now; before that they wait */
 	bool closing;
 	void (*closed)(void *arg);
 	void *closed_arg;
@@ -425,31 +426,35 @@ static void on_retry(uv_timer_t *handle)
 {
 	struct ctl_server *s = handle->data;
 
+	s->full_for_long = s->connected >= CTL_CLIENTS_MAX;
 	uv_poll_start(&s->listener, UV_READABLE, on_connection);
 }
 
+/* Take no connection for a moment; they wait in the socket's backlog. */
+static void accept_later(struct ctl_server *s, uint64_t ms)
+{
+	uv_poll_stop(&s->listener);
+	uv_timer_start(&s->retry, on_retry, ms, 0);
+}
+
+/* One connection a turn of the loop: those that are there have their turn as well. */
 static void on_connection(uv_poll_t *handle, int status, int events)
 {
 	struct ctl_server *s = handle->data;
 
 	(void)status; /* accept4() will tell */
 	(void)events;
-	for (int i = 0; i < SERVER_ACCEPTS_PER_TURN; i++) {
-		int fd = accept4(s->socket.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-		if (fd >= 0) {
-			welcome(s, fd);
-			continue;
-		}
-		if (errno == EINTR || errno == ECONNABORTED)
-			continue;
-		if (errno != EAGAIN) {
-			/* it would be reported again at once: leave it for a moment */
-			uv_poll_stop(&s->listener);
-			uv_timer_start(&s->retry, on_retry, SERVER_ACCEPT_RETRY_MS, 0);
-		}
+	if (s->connected < CTL_CLIENTS_MAX) {
+		s->full_for_long = false;
+	} else if (!s->full_for_long) {
+		accept_later(s, SERVER_FULL_MS);
 		return;
 	}
+	int fd = accept4(s->socket.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd >= 0)
+		welcome(s, fd);
+	else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+		accept_later(s, SERVER_ACCEPT_RETRY_MS); /* or it would be reported at once again */
 }
 
 /* --- the server ---------------------------------------------------------------------------------

@@ -82,6 +82,19 @@ static enum guest_vcpu_state power_state(struct vmm_vcpu *v)
 	return mp.mp_state == KVM_MP_STATE_STOPPED ? GUEST_VCPU_OFF : GUEST_VCPU_ON;
 }
 
+/*
+ * KVM marks every vCPU as stopped when the guest asks for power-off or reset
+ * (kvm_prepare_system_event(), arch/arm64/kvm/psci.c). Those that ran until then, with their MMU
+ * on, hold what the guest did last: for a look at it they count as on.
+ */
+static bool stopped_by_the_end(const struct vmm *vm, const struct guest_vcpu_regs *r)
+{
+	enum vmm_end end = vmm_ended(vm);
+	bool event = end == VMM_END_POWEROFF || end == VMM_END_REBOOT || end == VMM_END_CRASH;
+
+	return event && (r->valid & GUEST_REGS_MMU) && (r->sctlr_el1 & 1);
+}
+
 void vmm_regs_save(struct vmm_vcpu *v)
 {
 	struct guest_vcpu_regs r = { .valid = GUEST_REGS_ALL, .state = power_state(v) };
@@ -98,6 +111,8 @@ void vmm_regs_save(struct vmm_vcpu *v)
 		else
 			memcpy((char *)&r + saved[i].offset, &value, sizeof(value));
 	}
+	if (r.state == GUEST_VCPU_OFF && stopped_by_the_end(v->vm, &r))
+		r.state = GUEST_VCPU_ON;
 	v->regs = r;
 }
 

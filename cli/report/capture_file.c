@@ -383,7 +383,7 @@ static enum gs_code load(struct loader *l, const char *path, const uint8_t *data
 enum gs_code rep_capture_read(const char *path, struct rep_capture *out, struct gs_error *err)
 {
 	GS_FREE uint8_t *data = NULL;
-	size_t size;
+	size_t size = 0;
 	enum gs_code rc = read_bytes(path, &data, &size, err);
 
 	*out = (struct rep_capture){ 0 };

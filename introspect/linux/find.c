@@ -478,48 +478,21 @@ static void find_percpu(struct lnx_kernel *k, struct lnx_view *v)
 		return;
 	uint64_t start = k->entry_task.a - pc[LNX_P_ENTRY_TASK].offset;
 	if (pc[LNX_P_RUNQUEUES].present)
-		k->runqueues = GVA(start + pc[LNX_P_RUNQUEUES].offset);
+		k->runqueues[k->runqueues_count++] = GVA(start + pc[LNX_P_RUNQUEUES].offset);
 	if (pc[LNX_P_IRQ_STACK_PTR].present)
 		k->irq_stack_ptr = GVA(start + pc[LNX_P_IRQ_STACK_PTR].offset);
 	if (pc[LNX_P_OVERFLOW_STACK].present)
 		k->overflow_stack = GVA(start + pc[LNX_P_OVERFLOW_STACK].offset);
 }
 
-/* A run queue knows its CPU's idle task, whose comm is "swapper/N". */
-static bool is_runqueue(struct lnx_view *v, struct lnx_kernel *k, uint64_t runqueues,
-			uint64_t tpidr)
+/* idle_task(cpu) adds __per_cpu_offset[cpu] and runqueues: lnx_idle_task() sees which is which. */
+static void find_runqueues(struct lnx_kernel *k, struct lnx_view *v)
 {
-	gva_t before = k->runqueues, idle;
-	struct lnx_task t;
-
-	k->runqueues = GVA(runqueues);
-	if (!lnx_idle_task(v, tpidr, &idle) && !lnx_task_read(v, idle, &t) && t.pid == 0 &&
-	    strncmp(t.comm, "swapper/", 8) == 0)
-		return true;
-	k->runqueues = before;
-	return false;
-}
-
-/* idle_task(cpu) adds __per_cpu_offset[cpu] and runqueues: the one that works is the latter. */
-static void check_runqueues(struct finder *f, struct lnx_view *v)
-{
-	struct lnx_kernel *k = f->k;
 	uint64_t found[ADDRESSES_MAX];
 	uint32_t n = decode_addresses_of(v, "idle_task", 0, found);
-	gva_t by_types = k->runqueues;
 
-	k->runqueues = GVA(0);
-	for (uint32_t i = 0; i < f->vcpus; i++) {
-		const struct guest_vcpu_regs *regs = &f->regs[i];
-
-		if (regs->state == GUEST_VCPU_OFF || !(regs->valid & GUEST_REGS_TPIDR))
-			continue;
-		if (by_types.a && is_runqueue(v, k, by_types.a, regs->tpidr_el1))
-			return;
-		for (uint32_t c = 0; c < n; c++)
-			if (is_runqueue(v, k, found[c], regs->tpidr_el1))
-				return;
-	}
+	for (uint32_t i = 0; i < n && k->runqueues_count < LNX_RUNQUEUES_MAX; i++)
+		k->runqueues[k->runqueues_count++] = GVA(found[i]);
 }
 
 /* The one task whose pid is 0 and which is on the list of all: neighbours must point back at it. */
@@ -596,7 +569,7 @@ static enum gs_code find_roots(struct finder *f)
 	k->thread_size = gs_max(UINT64_C(16) << 10, UINT64_C(1) << k->regime.half[1].granule_bits);
 	lnx_view_init(&v, k, f->g);
 	find_percpu(k, &v);
-	check_runqueues(f, &v);
+	find_runqueues(k, &v);
 	return find_init_task(f, &v);
 }
 

@@ -17,6 +17,8 @@ struct lnx_range {
 /* Functions through which an exception taken in EL1 enters: el1h_64_sync, el1_irq, … */
 #define LNX_ENTRIES_MAX 16
 
+#define LNX_RUNQUEUES_MAX 8
+
 struct lnx_kernel {
 	struct kallsyms ks;
 	struct lnx_types types;
@@ -31,7 +33,12 @@ struct lnx_kernel {
 
 	uint64_t thread_size; /* bytes of a kernel stack; also of an IRQ stack */
 	gva_t entry_task;     /* link-time addresses of per-CPU variables; a = 0: not found */
-	gva_t runqueues;
+	/*
+	 * Where the run queues may be. Each use proves the place anew: in early boot, when the
+	 * kernel may be found, there is nothing yet to prove it by.
+	 */
+	gva_t runqueues[LNX_RUNQUEUES_MAX];
+	uint32_t runqueues_count;
 	gva_t irq_stack_ptr;
 	gva_t overflow_stack;
 	gva_t init_task;

@@ -208,21 +208,30 @@ gva_t lnx_init_task(const struct lnx_kernel *k)
 	return k->init_task;
 }
 
+/* A run queue's idle member leads to a task that is one: pid 0, "swapper/N". */
+static bool idle_of(struct lnx_view *v, gva_t rq, gva_t *task_out)
+{
+	struct lnx_task t;
+	uint64_t idle;
+
+	if (lnx_read_u64(v, member_address(v->k, rq, LNX_M_RQ_IDLE), &idle) ||
+	    lnx_task_read(v, GVA(idle), &t) || t.pid != 0 || strncmp(t.comm, "swapper", 7) != 0)
+		return false;
+	*task_out = GVA(idle);
+	return true;
+}
+
 enum gs_code lnx_idle_task(struct lnx_view *v, uint64_t tpidr_el1, gva_t *task_out)
 {
 	const struct lnx_kernel *k = v->k;
-	uint64_t idle;
 
-	if (!k->runqueues.a || !has(k, LNX_M_RQ_IDLE))
+	if (!has(k, LNX_M_RQ_IDLE))
 		return GS_ENOENT;
-	gva_t rq = GVA(k->runqueues.a + tpidr_el1); /* modulo 2^64, as the kernel adds them */
-	enum gs_code rc = lnx_read_u64(v, member_address(k, rq, LNX_M_RQ_IDLE), &idle);
-	if (rc)
-		return rc;
-	if (!lnx_is_object(k, idle))
-		return GS_EMALFORMED;
-	*task_out = GVA(idle);
-	return GS_OK;
+	/* modulo 2^64, as the kernel adds them */
+	for (uint32_t i = 0; i < k->runqueues_count; i++)
+		if (idle_of(v, GVA(k->runqueues[i].a + tpidr_el1), task_out))
+			return GS_OK;
+	return GS_ENOENT;
 }
 
 /*

@@ -260,8 +260,10 @@ void peer_connect(struct peer *p, bool raw)
 	p->passed = -1;
 	p->len = 0;
 	ck_assert_int_eq(connect(p->fd, (const struct sockaddr *)&addr, sizeof(addr)), 0);
-	if (!raw)
-		ck_assert_ptr_nonnull(strstr(peer_line(p), "\"protocol\": 1"));
+	if (!raw) {
+		const char *g = peer_line(p);
+		ck_assert_msg(strstr(g, "\"protocol\": 1"), "%s", g);
+	}
 }
 
 void peer_send(const struct peer *p, const char *text)

@@ -219,7 +219,7 @@ static void listen(struct vmm_console *c)
 START_TEST(console_input_waits_until_the_guest_takes_it)
 {
 	enum { SENT = 3000 };
-	char sent[SENT], got[SENT];
+	static char sent[SENT], got[SENT];
 	int fds[2];
 
 	for (int i = 0; i < SENT; i++)
