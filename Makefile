@@ -140,4 +140,4 @@ distclean: ## remove the whole build folder
 help: ## this list
 	@grep -hE '^[a-z0-9_-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z0-9_-]+):.*## /  make \1\t/' | expand -t 20
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(B) -type f -name '*.d' 2>/dev/null)

@@ -66,12 +66,16 @@ static void write_head(const struct rep_capture *c, FILE *to)
 	}
 	fprintf(to, "%zu processes, %zu threads", processes, threads);
 	if (t->tries)
-		fprintf(to, "; guest stopped for %s (stop %s, read %s, resume %s)",
+		fprintf(to, "; guest stopped for %s (stop %s, read %s, resume %s",
 			cli_format_duration(t->prior_ns + t->stop_ns + t->collect_ns + t->resume_ns,
 					    d[0]),
 			cli_format_duration(t->stop_ns, d[1]),
 			cli_format_duration(t->collect_ns, d[2]),
 			cli_format_duration(t->resume_ns, d[3]));
+	/* the first capture looks at the registers before it searches the kernel; so do new tries */
+	if (t->tries && t->prior_ns)
+		fprintf(to, ", before that %s", cli_format_duration(t->prior_ns, d[0]));
+	fputs(t->tries ? ")" : "", to);
 	fputc('\n', to);
 }
 
