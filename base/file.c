@@ -91,6 +91,7 @@ static enum gs_code target_check(int folder, const char *base, struct gs_error *
 {
 	struct stat st;
 
+	// NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): set wherever folder_open() is GS_OK
 	if (fstatat(folder, base, &st, AT_SYMLINK_NOFOLLOW)) {
 		int e = errno;
 		return e == ENOENT ? GS_OK

