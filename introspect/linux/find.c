@@ -18,6 +18,12 @@
 #define DECODE_BYTES 512
 /* Banners and other strings that merely look like one. */
 #define BANNER_PREFIX "Linux version "
+/*
+ * Places that are looked at closely: a guest may hold copies of kernels in its page cache, but one
+ * that has more of them wants to keep us busy.
+ */
+#define TABLES_MAX 64
+#define TYPES_MAX  64
 
 struct finder {
 	struct guest *g;
@@ -25,6 +31,8 @@ struct finder {
 	uint32_t vcpus;
 	struct lnx_kernel *k;
 	struct gs_error *err;
+	uint32_t tables; /* places that looked like a symbol table */
+	struct gs_error unusable; /* what was wrong with the last one that was one */
 };
 
 /* --- memory --- */
@@ -79,6 +87,26 @@ static enum gs_code try_index(struct finder *f, gpa_t at)
 }
 
 /*
+ * A place that has tokens. A table without usable addresses may be that of a kernel that lies in
+ * memory as a file (kexec): the search goes on.
+ */
+static enum gs_code try_candidate(struct finder *f, gpa_t at)
+{
+	if (f->tables++ == TABLES_MAX)
+		return gs_fail(f->err, GS_ETOOBIG,
+			       "over %d places in guest memory look like a kernel symbol table, up "
+			       "to %#" PRIx64 ", and none is",
+			       TABLES_MAX, at.a);
+	enum gs_code rc = try_index(f, at);
+	if (rc != GS_EMALFORMED)
+		return rc;
+	if (f->err)
+		f->unusable = *f->err;
+	f->unusable.code = rc;
+	return GS_ENOENT;
+}
+
+/*
  * Look for the tables in [start, end) of RAM. @return GS_OK, GS_ENOENT, or what stopped the search
  */
 static enum gs_code scan_for_symbols(struct finder *f, uint64_t start, uint64_t end)
@@ -97,7 +125,7 @@ static enum gs_code scan_for_symbols(struct finder *f, uint64_t start, uint64_t 
 		while (rc == GS_ENOENT &&
 		       (hit = kallsyms_next_candidate(chunk, size, hit)) < size) {
 			if (kallsyms_has_tokens(chunk, size, hit))
-				rc = try_index(f, GPA(at - lead + hit));
+				rc = try_candidate(f, GPA(at - lead + hit));
 			hit += 2;
 		}
 	}
@@ -164,6 +192,8 @@ static enum gs_code find_symbols(struct finder *f)
 
 		rc = scan_for_symbols(f, r->start.a, r->start.a + r->size);
 	}
+	if (rc == GS_ENOENT && f->unusable.code)
+		return gs_fail(f->err, f->unusable.code, "%s", f->unusable.text);
 	if (rc == GS_ENOENT)
 		return gs_fail(f->err, rc,
 			       "no kernel symbol table in guest memory (still in firmware or early "
@@ -272,6 +302,9 @@ static enum gs_code find_text(struct finder *f)
 	k->init_text = range_of(k, "_sinittext", "_einittext");
 	k->sched_text = range_of(k, "__sched_text_start", "__sched_text_end");
 	k->lock_text = range_of(k, "__lock_text_start", "__lock_text_end");
+	k->entry_text = range_of(k, "__entry_text_start", "__entry_text_end");
+	if (kallsyms_find(&k->ks, "vectors", &k->vectors))
+		k->vectors = 0;
 	if (!k->text.end || !k->init_text.end)
 		return gs_fail(f->err, GS_EMALFORMED,
 			       "the symbol table lacks the ends of the kernel's text");
@@ -324,13 +357,15 @@ static enum gs_code read_types(struct finder *f, gpa_t at, size_t size)
 
 struct rodata_scan {
 	bool types, banner;
-	enum gs_code types_rc;
+	uint32_t tried; /* headers that may be those of the types */
+	enum gs_code types_rc; /* of the last one */
 };
 
 static void look_at_chunk(struct finder *f, const uint8_t *chunk, size_t size, gpa_t base,
 			  gpa_t end, struct rodata_scan *s)
 {
-	for (size_t i = 0; i + LNX_BTF_HEADER <= size && !s->types; i += 4) {
+	for (size_t i = 0; i + LNX_BTF_HEADER <= size && !s->types && s->tried < TYPES_MAX;
+	     i += 4) {
 		size_t blob =
 			chunk[i] == 0x9f && chunk[i + 1] == 0xeb ? lnx_btf_size(chunk + i) : 0;
 
@@ -340,6 +375,7 @@ static void look_at_chunk(struct finder *f, const uint8_t *chunk, size_t size, g
 		 */
 		if (!blob || !gs_in_range(base.a + i, blob, base.a, end.a - base.a))
 			continue;
+		s->tried++;
 		s->types_rc = read_types(f, GPA(base.a + i), blob);
 		s->types = s->types_rc == GS_OK || s->types_rc == GS_ENOSPC;
 	}
@@ -358,7 +394,7 @@ static enum gs_code find_types(struct finder *f)
 {
 	struct lnx_kernel *k = f->k;
 	gpa_t at = GPA(k->text.end - k->voffset), end = GPA(k->init_text.start - k->voffset);
-	struct rodata_scan s = { .types_rc = GS_ENOENT };
+	struct rodata_scan s = { 0 };
 
 	if (k->init_text.start < k->text.end || end.a - at.a > IMAGE_REACH)
 		return gs_fail(f->err, GS_EMALFORMED,
@@ -373,7 +409,7 @@ static enum gs_code find_types(struct finder *f)
 		look_at_chunk(f, chunk, size, at, end, &s);
 	}
 	free(chunk);
-	if (s.types_rc == GS_ENOENT && !s.types)
+	if (!s.tried)
 		return gs_fail(f->err, GS_ENOENT,
 			       "the kernel has no usable type information (built without "
 			       "CONFIG_DEBUG_INFO_BTF?)");
@@ -511,7 +547,7 @@ static bool is_init_task(struct lnx_view *v, gva_t address)
  * From any task: its leader, else its parent's (an idle task of a second CPU is on no list), round
  * the ring.
  */
-static bool find_init_from(struct lnx_view *v, gva_t from, gva_t *init_out)
+static bool find_init_from(struct lnx_view *v, gva_t from, uint32_t *steps, gva_t *init_out)
 {
 	const uint32_t offset = v->k->types.member[LNX_M_TASK_TASKS].offset;
 	struct lnx_task t;
@@ -520,9 +556,11 @@ static bool find_init_from(struct lnx_view *v, gva_t from, gva_t *init_out)
 		return false;
 	gva_t starts[] = { t.group_leader, t.real_parent };
 	for (size_t i = 0; i < ARRAY_SIZE(starts); i++) {
-		uint64_t at = starts[i].a;
+		uint64_t at = starts[i].a, mark = at;
+		uint32_t since_mark = 0, power = 1;
 
-		for (uint32_t steps = 0; steps < LNX_TASKS_MAX; steps++) {
+		/* a ring that leads into a loop never comes back to its start: Brent's search again */
+		for (; *steps; --*steps) {
 			uint64_t next;
 
 			if (is_init_task(v, GVA(at))) {
@@ -530,9 +568,14 @@ static bool find_init_from(struct lnx_view *v, gva_t from, gva_t *init_out)
 				return true;
 			}
 			if (lnx_read_u64(v, GVA(at + offset), &next) ||
-			    !lnx_is_object(v->k, next) || next - offset == starts[i].a)
+			    !lnx_is_object(v->k, next) || next - offset == mark)
 				break;
 			at = next - offset;
+			if (++since_mark == power) {
+				mark = at;
+				power *= 2;
+				since_mark = 0;
+			}
 		}
 	}
 	return false;
@@ -542,6 +585,7 @@ static enum gs_code find_init_task(struct finder *f, struct lnx_view *v)
 {
 	struct lnx_kernel *k = f->k;
 	uint64_t address;
+	uint32_t steps = LNX_TASKS_MAX; /* for all vCPUs together */
 	gva_t current;
 
 	if (!kallsyms_find(&k->ks, "init_task", &address) && is_init_task(v, GVA(address))) {
@@ -550,7 +594,7 @@ static enum gs_code find_init_task(struct finder *f, struct lnx_view *v)
 	}
 	for (uint32_t i = 0; i < f->vcpus; i++)
 		if (!lnx_vcpu_current(v, &f->regs[i], &current) &&
-		    find_init_from(v, current, &k->init_task))
+		    find_init_from(v, current, &steps, &k->init_task))
 			return GS_OK;
 	return gs_fail(f->err, GS_ENOENT,
 		       "the kernel is there, but no vCPU executes a task of it (early boot?)");

@@ -19,6 +19,8 @@
 #define MARKER_STEP_MAX (SYMS_A_MARKER * NAME_BYTES_MAX)
 /* Bytes after the last marker that happen to go on ascending may look like further markers. */
 #define MARKER_EXCESS_MAX 16
+/* Places tried and names stepped over for one candidate: KALLSYMS_MAX_SYMS and as much again, twice. */
+#define WORK_MAX (4 * KALLSYMS_MAX_SYMS)
 
 static uint16_t get_u16(const uint8_t *p)
 {
@@ -96,22 +98,27 @@ static size_t find_token_table(const uint8_t *data, size_t index)
 	/* the last token is at least one character and its NUL */
 	for (size_t back = last + 2; back <= last + NAME_BYTES_MAX && back <= index; back++) {
 		size_t start = index - back;
-		bool ok = true;
 
-		for (size_t k = 1; ok && k < TOKENS; k++) {
-			uint32_t from = get_u16(data + index + 2 * (k - 1));
-			uint32_t to = get_u16(data + index + 2 * k);
-
-			ok = data[start + to - 1] == 0 &&
-			     !memchr(data + start + from, 0, to - 1 - from);
-		}
-		if (!ok)
-			continue;
+		/*
+		 * The last token is looked at first and the others from there on back: of all starts
+		 * hardly one gets past it, whatever the guest has put there.
+		 */
 		const uint8_t *end = memchr(data + start + last, 0, back - last);
 		if (!end || end == data + start + last)
 			continue;
 		size_t pad = (size_t)(data + index - (end + 1));
-		if (pad < PADDING_MAX && is_zero(end + 1, pad))
+		if (pad >= PADDING_MAX || !is_zero(end + 1, pad))
+			continue;
+
+		size_t k = TOKENS - 1;
+		for (; k; k--) {
+			uint32_t from = get_u16(data + index + 2 * (k - 1));
+			uint32_t to = get_u16(data + index + 2 * k);
+
+			if (data[start + to - 1] || memchr(data + start + from, 0, to - 1 - from))
+				break;
+		}
+		if (!k)
 			return start;
 	}
 	return SIZE_MAX;
@@ -144,7 +151,7 @@ static size_t name_entry_size(const uint8_t *data, size_t at, size_t end)
 
 /* Whether n names from @p names on agree with every marker; *end_out is the end of the last one. */
 static bool names_match_markers(const uint8_t *data, size_t names, uint32_t n, size_t markers,
-				size_t *end_out)
+				uint32_t *work, size_t *end_out)
 {
 	size_t at = names;
 
@@ -153,8 +160,9 @@ static bool names_match_markers(const uint8_t *data, size_t names, uint32_t n, s
 		    get_u32(data + markers + 4 * (i / SYMS_A_MARKER)) != at - names)
 			return false;
 		size_t len = name_entry_size(data, at, markers);
-		if (!len)
+		if (!len || !*work)
 			return false;
+		--*work;
 		at += len;
 	}
 	*end_out = at;
@@ -173,7 +181,8 @@ struct name_tables {
  * The names before given markers. Their start is where the count stands before them; it lies
  * between last marker + 1 entry and last marker + 256 entries before the markers.
  */
-static bool find_names(const uint8_t *data, size_t markers, uint32_t run, struct name_tables *t)
+static bool find_names(const uint8_t *data, size_t markers, uint32_t run, uint32_t *work,
+		       struct name_tables *t)
 {
 	uint32_t least = run > MARKER_EXCESS_MAX ? run - MARKER_EXCESS_MAX : 1;
 
@@ -186,6 +195,9 @@ static bool find_names(const uint8_t *data, size_t markers, uint32_t run, struct
 		     back <= farthest && back + 4 <= markers; back += 4) {
 			size_t names = markers - (size_t)back;
 
+			if (!*work)
+				return false;
+			--*work;
 			for (size_t pad = 4; pad <= PADDING_MAX && pad <= names; pad += 4) {
 				uint32_t n = get_u32(data + names - pad);
 
@@ -194,7 +206,7 @@ static bool find_names(const uint8_t *data, size_t markers, uint32_t run, struct
 				    !is_zero(data + names - pad + 4, pad - 4))
 					continue;
 				size_t end;
-				if (!names_match_markers(data, names, n, markers, &end) ||
+				if (!names_match_markers(data, names, n, markers, work, &end) ||
 				    markers - end >= PADDING_MAX ||
 				    !is_zero(data + end, markers - end))
 					continue;
@@ -212,9 +224,9 @@ static bool find_names(const uint8_t *data, size_t markers, uint32_t run, struct
 static bool find_name_tables(const uint8_t *data, size_t token_table, struct name_tables *t)
 {
 	uint32_t run = 0; /* words from here on that go on ascending by legal steps */
-	uint32_t next = 0;
+	uint32_t next = 0, work = WORK_MAX;
 
-	for (size_t at = token_table & ~(size_t)3; at >= 4;) {
+	for (size_t at = token_table & ~(size_t)3; at >= 4 && work;) {
 		at -= 4;
 		uint32_t word = get_u32(data + at);
 		bool rises = run && word < next && next - word >= MARKER_STEP_MIN &&
@@ -223,7 +235,7 @@ static bool find_name_tables(const uint8_t *data, size_t token_table, struct nam
 		run = rises ? run + 1 : 1;
 		next = word;
 		if (word == 0 && run >= KALLSYMS_MIN_SYMS / SYMS_A_MARKER &&
-		    find_names(data, at, run, t))
+		    find_names(data, at, run, &work, t))
 			return true;
 	}
 	return false;
@@ -237,8 +249,20 @@ static bool is_kernel_address(uint64_t a)
 	return a >> 52 == 0xfff;
 }
 
+/*
+ * An image has less than 2 GiB, and its text lies before its read-only data: the first offset is
+ * small when it counts from the base, and negative when it counts from its own place. So neither
+ * reading fits the other's table, nor its own shifted by a word of padding.
+ */
+static bool is_from_base(uint32_t first_offset)
+{
+	return (int32_t)first_offset >= 0;
+}
+
 static bool offsets_ascend(const uint8_t *p, uint32_t n)
 {
+	if (!is_from_base(get_u32(p)))
+		return false;
 	for (uint32_t i = 1; i < n; i++)
 		if (get_u32(p + 4 * (size_t)i) < get_u32(p + 4 * (size_t)(i - 1)))
 			return false;
@@ -254,6 +278,8 @@ static int64_t pc_relative(const uint8_t *data, size_t offsets, uint32_t i)
 
 static bool pc_relative_ascend(const uint8_t *data, size_t offsets, uint32_t n)
 {
+	if (is_from_base(get_u32(data + offsets)))
+		return false;
 	for (uint32_t i = 1; i < n; i++)
 		if (pc_relative(data, offsets, i) < pc_relative(data, offsets, i - 1))
 			return false;
@@ -263,7 +289,12 @@ static bool pc_relative_ascend(const uint8_t *data, size_t offsets, uint32_t n)
 /* The base behind a table of offsets that ends at @p end, or 0. */
 static uint64_t base_after(const uint8_t *data, size_t size, size_t end)
 {
-	for (size_t at = gs_align_up(end, 8), tries = 0; tries < 2; at += 8, tries++) {
+	size_t at = (size_t)gs_align_up(end, 8);
+
+	/* what lies between is padding: else it is the table's end, and @p end is too early */
+	if (at > size || !is_zero(data + end, at - end))
+		return 0;
+	for (int tries = 0; tries < 2; at += 8, tries++) {
 		if (at > size || size - at < 8)
 			break;
 		uint64_t base = get_u64(data + at);

@@ -27,7 +27,8 @@ struct lnx_kernel {
 	gpa_t proof_pa;		  /* of the token table */
 	uint8_t proof[LNX_PROOF_BYTES];
 
-	struct lnx_range text, init_text, sched_text, lock_text;
+	struct lnx_range text, init_text, sched_text, lock_text, entry_text;
+	uint64_t vectors; /* 0: not known */
 	struct lnx_range el1_entry[LNX_ENTRIES_MAX];
 	uint32_t el1_entries;
 

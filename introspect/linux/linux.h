@@ -48,7 +48,8 @@ struct lnx_kernel;
  * @param n      how many
  * @param k_out  returned: free with lnx_kernel_destroy()
  * @return GS_OK; GS_ENOENT: no kernel (yet), the text names the step that failed;
- *         GS_EMALFORMED: its tables contradict each other; GS_ENOSPC: out of memory
+ *         GS_EMALFORMED: its tables contradict each other; GS_ETOOBIG: too many things that look
+ *         like one; GS_ENOSPC: out of memory
  */
 GS_MUST_USE enum gs_code lnx_kernel_find(struct guest *g, const struct guest_vcpu_regs *regs,
 					 uint32_t n, struct lnx_kernel **k_out,
@@ -215,7 +216,7 @@ gva_t lnx_init_task(const struct lnx_kernel *k);
  * The idle task of a CPU, from its run queue.
  *
  * @param tpidr_el1 the CPU's per-CPU offset (TPIDR_EL1 of its vCPU)
- * @return GS_OK; GS_ENOENT: this kernel's run queue was not found; GS_EFAULT, GS_EMALFORMED
+ * @return GS_OK; GS_ENOENT: no place that may be its run queue has one (yet)
  */
 GS_MUST_USE enum gs_code lnx_idle_task(struct lnx_view *v, uint64_t tpidr_el1, gva_t *task_out);
 

@@ -248,6 +248,25 @@ static bool lr_is_a_frame(struct walk *w, uint64_t pc, uint64_t lr, uint64_t fp)
 	return lnx_strip(w->v->k, saved) != lr;
 }
 
+/*
+ * In the first instructions after an exception, and in the last ones before the return from it, x29 is
+ * still, or again, what the exception interrupted (entry.S, 5.10 to 7.3): of user mode there is no
+ * kernel chain at all; of kernel mode ELR_EL1 has the interrupted function that the chain lacks.
+ */
+static bool has_no_chain(const struct lnx_kernel *k, const struct guest_vcpu_regs *regs)
+{
+	/* the trampoline of KPTI runs at an alias outside of the image's text */
+	bool entry = lnx_range_has(k->entry_text, regs->pc) || !lnx_range_has(k->text, regs->pc);
+
+	return entry && !lnx_is_object(k, regs->x[29] & ~UINT64_C(7));
+}
+
+/* VBAR_EL1 + 0x200 … 0x3ff: taken from EL1 with its own stack pointer (DDI 0487J.a, D1.3.1). */
+static bool is_el1_vector(const struct lnx_kernel *k, uint64_t pc)
+{
+	return k->vectors && gs_in_range(pc, 4, k->vectors + 0x200, 0x200);
+}
+
 void lnx_unwind_running(struct lnx_view *v, const struct lnx_task *task,
 			const struct guest_vcpu_regs *regs, struct lnx_stack *stack)
 {
@@ -258,7 +277,10 @@ void lnx_unwind_running(struct lnx_view *v, const struct lnx_task *task,
 		return;
 	add_cpu_stacks(&w, regs);
 
-	if (!push(&w, regs->pc, LNX_FRAME_PC))
+	if (!push(&w, regs->pc, LNX_FRAME_PC) || has_no_chain(v->k, regs))
+		return;
+	if (is_el1_vector(v->k, regs->pc) && (regs->valid & GUEST_REGS_EXC) &&
+	    lnx_is_text(v, regs->elr_el1) && !push(&w, regs->elr_el1, LNX_FRAME_INTERRUPTED))
 		return;
 	uint64_t lr = lnx_strip(v->k, regs->x[30]);
 	if (lr_is_a_frame(&w, regs->pc, lr, regs->x[29]) && !push(&w, lr, LNX_FRAME_LR))

@@ -36,7 +36,8 @@ static enum gs_code translate(struct lnx_view *v, gva_t va, gpa_t *pa_out)
 
 enum gs_code lnx_read(struct lnx_view *v, gva_t va, void *buf, size_t len)
 {
-	v->bytes += len;
+	const size_t whole = len;
+
 	while (len) {
 		size_t n = (size_t)gs_min(len, TLB_PAGE - va.a % TLB_PAGE);
 		gpa_t pa;
@@ -54,6 +55,7 @@ enum gs_code lnx_read(struct lnx_view *v, gva_t va, void *buf, size_t len)
 		len -= n;
 	}
 	v->reads++;
+	v->bytes += whole;
 	return GS_OK;
 }
 

@@ -243,12 +243,13 @@ static enum kcd_code write_tail(struct kcd_writer *w, const struct ss_try *t,
 		.bytes = t->v.bytes,
 		.tries = tries,
 	};
-	/* the idle task has a container, too, but is none of the processes */
-	uint64_t containers = t->tasks + t->idle_task;
+	/* the idle task and its threads have containers, too, but are none of the processes */
+	uint64_t task_containers = t->tasks + t->idle_task;
+	uint64_t thread_containers = (uint64_t)t->threads + t->idle_threads;
 
 	memcpy(times.faults, t->v.faults, sizeof(t->v.faults));
-	TRY(kcd_append_u64(w, "stackshot_tasks_count", containers));
-	TRY(kcd_append_u64(w, "stackshot_threads_count", t->threads));
+	TRY(kcd_append_u64(w, "stackshot_tasks_count", task_containers));
+	TRY(kcd_append_u64(w, "stackshot_threads_count", thread_containers));
 	if (names->short_count)
 		TRY(kcd_append_array(w, SS_RECORD_SYMBOL, names->short_count,
 				     sizeof(names->shorts[0]), names->shorts));

@@ -81,8 +81,11 @@ static enum gs_code check_request(const struct ss_session *s, const struct ss_re
 	if (q->size != sizeof(*q))
 		return gs_fail(err, GS_EINVAL, "request of %" PRIu32 " bytes instead of %zu",
 			       q->size, sizeof(*q));
-	if (q->flags || q->reserved)
+	if (q->flags)
 		return gs_fail(err, GS_EINVAL, "unknown request flags %#" PRIx64, q->flags);
+	if (q->reserved)
+		return gs_fail(err, GS_EINVAL, "reserved field of the request is %#" PRIx32 ", not 0",
+			       q->reserved);
 	if (q->pid < SS_PID_ALL || q->pid == 0)
 		return gs_fail(err, GS_EINVAL, "pid %" PRId32 " is no process", q->pid);
 	if (q->size_hint > records_max(s))
@@ -246,6 +249,7 @@ static enum gs_code run_try(struct ss_try *t, struct gs_error *err)
 	t->collect_ns = collected - t->start_ns;
 	if (resumed)
 		return gs_wrap(err, resumed, "resuming the guest");
+	t->resumed = true;
 	return rc;
 }
 
@@ -311,9 +315,9 @@ enum gs_code ss_capture(struct ss_session *s, const struct ss_request *request,
 			result_out->total_ns = gs_clock_ns() - begin;
 			free(t);
 			return rc;
-		} else if (rc == GS_ENOSPC) {
+		} else if (t->resumed && rc == GS_ENOSPC) {
 			rc = enlarge_storage(s, t, err);
-		} else if (rc == GS_ENOENT) {
+		} else if (t->resumed && rc == GS_ENOENT) {
 			(void)gs_fail(err, rc, "no process has pid %" PRId32, request->pid);
 		}
 		prior_ns += t->stop_ns + t->collect_ns + t->resume_ns;

@@ -42,11 +42,13 @@ struct ss_try {
 	struct ss_vcpu_record vcpu[GUEST_VCPUS_MAX];
 	uint32_t tasks, threads;
 	bool idle_task;	  /* has been recorded */
+	uint32_t idle_threads;
 	uint32_t longest; /* most threads of one process, or processes, met: what max_tasks must
 			     hold */
 	struct ss_missing_record missing[SS_MISSING_LISTED];
 	uint32_t missing_count; /* may be larger than the list */
 	bool kernel_changed;
+	bool resumed; /* the guest was stopped and runs again: a failure is that of reading it */
 	uint64_t wall_us, start_ns; /* when the guest had stopped */
 	uint64_t stop_ns, collect_ns, resume_ns;
 };

@@ -182,7 +182,7 @@ static struct ss_thread_record thread_record(const struct lnx_task *task, int32_
 
 static enum gs_code write_stack(struct ss_try *t, const struct lnx_stack *stack)
 {
-	uint32_t count = (uint32_t)gs_min(stack->count, KCD_SS_FRAMES_MAX);
+	const uint32_t count = stack->count;
 	uint32_t special = 0;
 
 	if (!count)
@@ -218,6 +218,11 @@ static enum gs_code write_thread(struct ss_try *t, const struct lnx_task *task, 
 		lnx_unwind_running(&t->v, task, &t->s->regs[vcpu], &stack);
 	else
 		lnx_unwind_blocked(&t->v, task, &stack);
+	if (stack.count > KCD_SS_FRAMES_MAX) {
+		stack.end = LNX_END_TRUNCATED;
+		stack.end_at = stack.address[KCD_SS_FRAMES_MAX];
+		stack.count = KCD_SS_FRAMES_MAX;
+	}
 	if (stack.end != LNX_END_COMPLETE && stack.end != LNX_END_NO_STACK)
 		ss_note_missing(t, SS_MISSING_STACK, task->tgid, task->pid, stack.end_at,
 				"kernel stack ends after %" PRIu32 " frames: %s", stack.count,
@@ -246,6 +251,7 @@ static enum gs_code write_thread(struct ss_try *t, const struct lnx_task *task, 
 	if (code)
 		return code;
 	t->threads += task->pid != 0;
+	t->idle_threads += task->pid == 0;
 	return ss_code(kcd_container_end(&t->w, id));
 }
 

@@ -1,0 +1,736 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The RAM of a QEMU guest, read by the best way there is. */
+#include "introspect/guest/qemu_memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/util.h"
+#include "introspect/guest/dump_guard.h"
+#include "introspect/guest/qemu_cache.h"
+#include "introspect/guest/qemu_proc.h"
+#include "introspect/guest/qemu_text.h"
+
+#define WHY_MAX 200
+
+/* Either costs 32 MiB when it is full. */
+#define CACHE_PROCESS_BLOCK  4096
+#define CACHE_PROCESS_BLOCKS 8192
+#define CACHE_MONITOR_BLOCK  GUEST_LINK_PEEK_MAX
+#define CACHE_MONITOR_BLOCKS 512
+
+/* Places compared between a fast way and the monitor, and tries at one that changes meanwhile. */
+#define VERIFY_PLACES 16
+#define VERIFY_TRIES  4
+#define VERIFY_WORDS  2
+
+/* How a range that is not mapped is read. */
+enum way {
+	WAY_NONE,
+	WAY_PROCESS_VM,
+	WAY_PROC_MEM,
+	WAY_PEEK,
+	WAY_PMEMSAVE,
+	WAY_XP,
+};
+
+/* One range's host side. */
+struct piece {
+	struct guest_qemu_block block;
+	uint64_t hva; /* in QEMU; 0: not known */
+	bool anonymous;
+	int fd;		 /* the file behind it; -1: none, or not open to us */
+	uint64_t offset; /* in it */
+	const char *map; /* of the file, here; NULL: not mapped */
+	bool sealed;	 /* cannot be cut: reads need no guard */
+};
+
+struct guest_qemu_memory {
+	struct guest_monitor *monitor;
+	struct guest_range *ranges;
+	struct piece *pieces; /* one a range */
+	uint32_t count;
+	pid_t pid; /* 0: not known, or another one's */
+	int mem_fd, pagemap_fd;
+	enum way process_way, monitor_way;
+	struct guest_cache *cache; /* NULL: all is mapped */
+	char folder[32];	   /* of pmemsave's file */
+	int save_fd;
+	pthread_mutex_t save_lock; /* the file, from being written to being read */
+	char why[WHY_MAX];
+};
+
+/* Remember the first reason only: what follows from it is no news. */
+__attribute__((format(printf, 2, 3))) static void note_why(struct guest_qemu_memory *m,
+							    const char *fmt, ...)
+{
+	va_list ap;
+
+	if (m->why[0])
+		return;
+	va_start(ap, fmt);
+	vsnprintf(m->why, sizeof(m->why), fmt, ap);
+	va_end(ap);
+}
+
+static uint32_t largest_range(const struct guest_qemu_memory *m)
+{
+	uint32_t best = 0;
+
+	for (uint32_t i = 1; i < m->count; i++) {
+		if (m->ranges[i].size > m->ranges[best].size)
+			best = i;
+	}
+	return best;
+}
+
+/* --- reading ------------------------------------------------------------------------------------
+ */
+
+static enum gs_code read_process_vm(const struct guest_qemu_memory *m, uint64_t hva, void *buf,
+				    size_t len)
+{
+	const struct iovec local = { .iov_base = buf, .iov_len = len };
+	const struct iovec remote = { .iov_base = (void *)(uintptr_t)hva, .iov_len = len };
+	ssize_t n = process_vm_readv(m->pid, &local, 1, &remote, 1, 0);
+
+	if (n == (ssize_t)len)
+		return GS_OK;
+	return n < 0 && (errno == EPERM || errno == ENOSYS) ? GS_EDENIED : GS_EFAULT;
+}
+
+static enum gs_code read_proc_mem(const struct guest_qemu_memory *m, uint64_t hva, void *buf,
+				  size_t len)
+{
+	ssize_t n = pread(m->mem_fd, buf, len, (off_t)hva);
+
+	return n == (ssize_t)len ? GS_OK : GS_EFAULT;
+}
+
+static enum gs_code read_peek(struct guest_qemu_memory *m, gpa_t at, void *buf, size_t len)
+{
+	struct guest_monitor *monitor = m->monitor;
+	enum gs_code rc = GS_OK;
+
+	pthread_mutex_lock(&monitor->lock);
+	for (size_t done = 0; !rc && done < len;) {
+		size_t n = gs_min(len - done, GUEST_LINK_PEEK_MAX);
+
+		rc = monitor->link->ops->peek(monitor->link, GPA(at.a + done), (char *)buf + done, n,
+					      gs_clock_ns() + monitor->wait_ns, NULL);
+		done += n;
+	}
+	pthread_mutex_unlock(&monitor->lock);
+	return rc;
+}
+
+static enum gs_code read_pmemsave(struct guest_qemu_memory *m, gpa_t at, void *buf, size_t len)
+{
+	char path[sizeof(m->folder) + 8];
+	json_t *arguments;
+
+	snprintf(path, sizeof(path), "%s/ram", m->folder);
+	/* a guest-physical address has 52 bits: JSON's integers hold it */
+	arguments = json_pack("{s:I, s:I, s:s}", "val", (json_int_t)at.a, "size", (json_int_t)len,
+			      "filename", path);
+	pthread_mutex_lock(&m->save_lock);
+	enum gs_code rc = guest_monitor_execute(m->monitor, "pmemsave", arguments, NULL, NULL);
+	if (!rc && pread(m->save_fd, buf, len, 0) != (ssize_t)len)
+		rc = GS_EFAULT;
+	pthread_mutex_unlock(&m->save_lock);
+	return rc;
+}
+
+/* Whole words around [at, at + len), in pieces that the text of which is not long. */
+static enum gs_code read_xp(struct guest_qemu_memory *m, gpa_t at, void *buf, size_t len)
+{
+	uint64_t words[512];
+
+	while (len) {
+		uint64_t skip = at.a % sizeof(*words);
+		size_t n = gs_min(len, sizeof(words) - skip);
+		size_t whole = (size_t)gs_align_up(skip + n, sizeof(*words));
+		enum gs_code rc = guest_monitor_words(m->monitor, GPA(at.a - skip), words, whole,
+						      NULL);
+		if (rc)
+			return rc;
+		memcpy(buf, (char *)words + skip, n);
+		buf = (char *)buf + n;
+		at.a += n;
+		len -= n;
+	}
+	return GS_OK;
+}
+
+static enum gs_code read_way(struct guest_qemu_memory *m, enum way way, uint32_t index, gpa_t at,
+			     void *buf, size_t len)
+{
+	uint64_t hva = m->pieces[index].hva + (at.a - m->ranges[index].start.a);
+
+	switch (way) {
+	case WAY_NONE: return GS_EFAULT;
+	case WAY_PROCESS_VM: return read_process_vm(m, hva, buf, len);
+	case WAY_PROC_MEM: return read_proc_mem(m, hva, buf, len);
+	case WAY_PEEK: return read_peek(m, at, buf, len);
+	case WAY_PMEMSAVE: return read_pmemsave(m, at, buf, len);
+	case WAY_XP: return read_xp(m, at, buf, len);
+	}
+	return GS_EFAULT;
+}
+
+static enum way way_of(const struct guest_qemu_memory *m, uint32_t index)
+{
+	return m->pieces[index].hva && m->process_way ? m->process_way : m->monitor_way;
+}
+
+static const struct guest_range *range_of(const struct guest_qemu_memory *m, gpa_t at)
+{
+	const struct guest g = { .ranges = m->ranges, .range_count = m->count };
+
+	return guest_range_find(&g, at);
+}
+
+static enum gs_code fetch(void *arg, gpa_t at, void *buf, size_t len)
+{
+	struct guest_qemu_memory *m = arg;
+	uint32_t index = (uint32_t)(range_of(m, at) - m->ranges);
+
+	return read_way(m, way_of(m, index), index, at, buf, len);
+}
+
+enum gs_code guest_qemu_memory_read(struct guest_qemu_memory *m, gpa_t at, void *buf, size_t len)
+{
+	const struct guest_range *range = range_of(m, at);
+
+	if (!range)
+		return GS_EFAULT;
+	const struct piece *p = &m->pieces[range - m->ranges];
+	if (p->map)
+		return guest_guard_copy(buf, p->map + (at.a - range->start.a), len) ? GS_OK
+										    : GS_EFAULT;
+	return guest_cache_read(m->cache, range, at, buf, len);
+}
+
+/* --- what has been written ----------------------------------------------------------------------
+ */
+
+/* Data of [from, end), offsets in the file. */
+static bool file_next_data(int fd, uint64_t from, uint64_t end, uint64_t *start_out,
+			   uint64_t *end_out)
+{
+	off_t start = lseek(fd, (off_t)from, SEEK_DATA);
+
+	if (start < 0 && errno == ENXIO)
+		return false;
+	if (start < 0) { /* a file system without holes */
+		*start_out = from;
+		*end_out = end;
+		return true;
+	}
+	off_t hole = lseek(fd, start, SEEK_HOLE);
+	*start_out = (uint64_t)start;
+	*end_out = hole < 0 ? end : gs_min((uint64_t)hole, end);
+	return *start_out < *end_out;
+}
+
+static bool piece_next_data(const struct guest_qemu_memory *m, const struct piece *p, uint64_t from,
+			    uint64_t end, uint64_t *start_out, uint64_t *end_out)
+{
+	bool is_file = p->fd >= 0;
+	uint64_t base = is_file ? p->offset : p->hva;
+	bool found = true;
+
+	*start_out = base + from;
+	*end_out = base + end;
+	if (is_file)
+		found = file_next_data(p->fd, base + from, base + end, start_out, end_out);
+	else if (p->anonymous && m->pagemap_fd >= 0)
+		found = guest_proc_next_touched(m->pagemap_fd, base + from, base + end, start_out,
+						end_out);
+	*start_out -= base;
+	*end_out -= base;
+	return found;
+}
+
+bool guest_qemu_memory_next_data(const struct guest_qemu_memory *m, gpa_t from, gpa_t end,
+				 gpa_t *start_out, gpa_t *end_out)
+{
+	for (uint32_t i = 0; i < m->count; i++) {
+		const struct guest_range *r = &m->ranges[i];
+		uint64_t skip = from.a > r->start.a ? from.a - r->start.a : 0;
+		uint64_t start, stop;
+
+		if (end.a <= r->start.a)
+			break;
+		uint64_t limit = gs_min(r->size, end.a - r->start.a);
+		if (skip >= limit ||
+		    !piece_next_data(m, &m->pieces[i], skip, limit, &start, &stop))
+			continue;
+		*start_out = GPA(r->start.a + start);
+		*end_out = GPA(r->start.a + stop);
+		return true;
+	}
+	return false;
+}
+
+/* --- trusting a fast way ------------------------------------------------------------------------
+ */
+
+/* As the way under test has it. */
+static enum gs_code read_fast(struct guest_qemu_memory *m, uint32_t index, gpa_t at, void *buf,
+			      size_t len)
+{
+	const struct piece *p = &m->pieces[index];
+
+	if (!p->map)
+		return read_way(m, m->process_way, index, at, buf, len);
+	return guest_guard_copy(buf, p->map + (at.a - m->ranges[index].start.a), len) ? GS_OK
+										      : GS_EFAULT;
+}
+
+enum verdict { VERDICT_SAME, VERDICT_EMPTY, VERDICT_DIFFERENT };
+
+/* The guest may run: a place counts as different if it never is the same within some tries. */
+static enum verdict compare_place(struct guest_qemu_memory *m, uint32_t index, gpa_t at)
+{
+	static const uint64_t zero[VERIFY_WORDS];
+	uint64_t fast[VERIFY_WORDS], slow[VERIFY_WORDS];
+
+	for (int i = 0; i < VERIFY_TRIES; i++) {
+		if (guest_monitor_words(m->monitor, at, slow, sizeof(slow), NULL))
+			return VERDICT_EMPTY; /* no judge */
+		if (read_fast(m, index, at, fast, sizeof(fast)))
+			return VERDICT_DIFFERENT;
+		if (!memcmp(fast, slow, sizeof(fast)))
+			return memcmp(fast, zero, sizeof(fast)) ? VERDICT_SAME : VERDICT_EMPTY;
+	}
+	return VERDICT_DIFFERENT;
+}
+
+/*
+ * Compare a range as the fast way has it with the monitor's words. Places are spread, and lie
+ * closer together at the front, where a kernel is.
+ */
+static enum verdict compare_range(struct guest_qemu_memory *m, uint32_t index)
+{
+	const struct guest_range *r = &m->ranges[index];
+	enum verdict all = VERDICT_EMPTY;
+
+	for (uint64_t i = 0; i < VERIFY_PLACES; i++) {
+		uint64_t spread = r->size / (VERIFY_PLACES * VERIFY_PLACES) * i * i;
+		uint64_t offset = gs_min(spread, r->size - 16) & ~UINT64_C(4095);
+
+		switch (compare_place(m, index, GPA(r->start.a + offset))) {
+		case VERDICT_DIFFERENT: return VERDICT_DIFFERENT;
+		case VERDICT_SAME: all = VERDICT_SAME; break;
+		case VERDICT_EMPTY: break;
+		}
+	}
+	return all;
+}
+
+/* --- shared files -------------------------------------------------------------------------------
+ */
+
+static void unmap(const struct guest_range *r, struct piece *p)
+{
+	if (p->map)
+		munmap((void *)p->map, (size_t)r->size);
+	p->map = NULL;
+	if (p->fd >= 0)
+		close(p->fd);
+	p->fd = -1;
+}
+
+/* Whether no page of a file can go away or fail to come: then reads need no guard. */
+static bool is_sealed(int fd)
+{
+	struct statfs fs;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	/* a hole of a huge page file needs a huge page to be read, and there may be none */
+	return seals >= 0 && (seals & F_SEAL_SHRINK) && !fstatfs(fd, &fs) &&
+	       fs.f_type != HUGETLBFS_MAGIC;
+}
+
+/* Map @p fd, taken, from @p offset on. */
+static enum gs_code map_piece(const struct guest_range *r, struct piece *p, int fd, uint64_t offset,
+			      struct gs_error *err)
+{
+	struct stat st;
+
+	p->fd = fd;
+	p->offset = offset;
+	if (fstat(fd, &st) || st.st_size < 0 ||
+	    !gs_in_range(offset, r->size, 0, (uint64_t)st.st_size)) {
+		unmap(r, p);
+		return gs_fail(err, GS_EFAULT, "the file behind guest memory is too short");
+	}
+	void *map = mmap(NULL, (size_t)r->size, PROT_READ, MAP_SHARED, fd, (off_t)offset);
+	if (map == MAP_FAILED) {
+		int e = errno;
+		unmap(r, p);
+		return gs_fail_errno(err, gs_code_of_errno(e), e, "map the file behind guest memory");
+	}
+	p->map = map;
+	p->sealed = is_sealed(fd);
+	return GS_OK;
+}
+
+/* By the mappings of the QEMU process: exact. @return GS_OK also where it is not a shared file */
+static enum gs_code map_by_process(struct guest_qemu_memory *m, uint32_t index,
+				   struct gs_error *err)
+{
+	const struct guest_range *r = &m->ranges[index];
+	struct piece *p = &m->pieces[index];
+	struct guest_proc_backing backing;
+	int fd;
+
+	enum gs_code rc = guest_proc_backing_find(m->pid, p->hva, r->size, &backing, err);
+	if (rc)
+		return rc;
+	p->anonymous = backing.anonymous;
+	if (!backing.shared_file)
+		return GS_OK;
+	rc = guest_proc_backing_open(m->pid, &backing, &fd, err);
+	return rc ? rc : map_piece(r, p, fd, backing.offset, err);
+}
+
+/* A property of a memory backend. */
+static json_t *backend_property(struct guest_qemu_memory *m, const char *backend,
+				const char *property)
+{
+	json_t *value;
+	char path[96];
+
+	snprintf(path, sizeof(path), "/objects/%s", backend);
+	if (guest_monitor_execute(m->monitor, "qom-get",
+				  json_pack("{s:s, s:s}", "path", path, "property", property),
+				  &value, NULL))
+		return NULL;
+	return value;
+}
+
+/*
+ * By what the memory backend says of itself, where QEMU's process is out of reach: the path may
+ * lead to another file here, so that only one that is seen to be the same is taken.
+ */
+static enum gs_code map_by_backend(struct guest_qemu_memory *m, uint32_t index,
+				   struct gs_error *err)
+{
+	const struct guest_range *r = &m->ranges[index];
+	struct piece *p = &m->pieces[index];
+	json_t *share = backend_property(m, p->block.name, "share");
+	json_t *path = backend_property(m, p->block.name, "mem-path");
+	enum gs_code rc = GS_ENOTSUP;
+
+	if (p->block.name[0] && json_is_true(share) && json_is_string(path)) {
+		/* nothing that acts on being opened, such as a fifo */
+		int fd = open(json_string_value(path),
+			      O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		int e = errno;
+		rc = fd < 0 ? gs_fail_errno(err, gs_code_of_errno(e), e, "open %.100s",
+					    json_string_value(path))
+			    : map_piece(r, p, fd, p->block.offset, err);
+		if (!rc && compare_range(m, index) != VERDICT_SAME) {
+			unmap(r, p);
+			rc = gs_fail(err, GS_EFAULT, "%.100s is not the file that QEMU has",
+				     json_string_value(path));
+		}
+	}
+	json_decref(share);
+	json_decref(path);
+	return rc;
+}
+
+/* --- choosing -----------------------------------------------------------------------------------
+ */
+
+/* Where QEMU has each range, and what that is. */
+static void find_pieces(struct guest_qemu_memory *m)
+{
+	for (uint32_t i = 0; i < m->count; i++) {
+		struct gs_error err = { 0 };
+		struct piece *p = &m->pieces[i];
+
+		if (!m->pid) {
+			note_why(m, "QEMU's process is not on this host, or not visible here");
+		} else if (guest_monitor_hva(m->monitor, m->ranges[i].start, &p->hva, &err)) {
+			note_why(m, "%.180s", err.text);
+			p->hva = 0;
+		} else {
+			enum gs_code rc = map_by_process(m, i, &err);
+			if (rc == GS_EDENIED) {
+				char why[WHY_MAX];
+				guest_proc_explain_denial(m->pid, why, sizeof(why));
+				note_why(m, "%.190s", why);
+			} else if (rc) {
+				note_why(m, "%.180s", err.text);
+			}
+			/* a process that has something else there is not the one */
+			if (rc == GS_EFAULT || rc == GS_ENOENT)
+				p->hva = 0;
+		}
+		if (!p->map && !p->anonymous && map_by_backend(m, i, &err) &&
+		    err.code == GS_EDENIED)
+			note_why(m, "%.180s", err.text);
+	}
+}
+
+/* A process that is not the right one shows other bytes than the monitor. */
+static void check_process(struct guest_qemu_memory *m)
+{
+	uint32_t main_range = largest_range(m);
+
+	if (!m->pieces[main_range].hva || (!m->pieces[main_range].map && !m->process_way) ||
+	    compare_range(m, main_range) != VERDICT_DIFFERENT)
+		return;
+	note_why(m, "process %d has other memory than QEMU's monitor shows", (int)m->pid);
+	for (uint32_t i = 0; i < m->count; i++) {
+		unmap(&m->ranges[i], &m->pieces[i]);
+		m->pieces[i].hva = 0;
+		m->pieces[i].anonymous = false;
+	}
+	m->process_way = WAY_NONE;
+}
+
+static int open_proc(const struct guest_qemu_memory *m, const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)m->pid, name);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void choose_process_way(struct guest_qemu_memory *m)
+{
+	char byte, why[WHY_MAX];
+	uint32_t i = 0;
+
+	while (i < m->count && (!m->pieces[i].hva || m->pieces[i].map))
+		i++;
+	if (i == m->count)
+		return;
+	m->pagemap_fd = open_proc(m, "pagemap"); /* without it nothing is taken for a hole */
+	enum gs_code rc = read_process_vm(m, m->pieces[i].hva, &byte, 1);
+	if (!rc) {
+		m->process_way = WAY_PROCESS_VM;
+		return;
+	}
+	m->mem_fd = open_proc(m, "mem");
+	if (m->mem_fd >= 0 && !read_proc_mem(m, m->pieces[i].hva, &byte, 1)) {
+		m->process_way = WAY_PROC_MEM;
+		return;
+	}
+	guest_proc_explain_denial(m->pid, why, sizeof(why));
+	note_why(m, "%.190s", why);
+}
+
+static bool pmemsave_prepare(struct guest_qemu_memory *m)
+{
+	char path[sizeof(m->folder) + 8];
+	struct stat st;
+
+	strcpy(m->folder, "/tmp/guestshot-XXXXXX");
+	if (!mkdtemp(m->folder)) {
+		m->folder[0] = '\0';
+		return false;
+	}
+	snprintf(path, sizeof(path), "%s/ram", m->folder);
+	m->save_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (m->save_fd < 0)
+		return false;
+	/* QEMU writes as itself; where that is another user only root can make room for it */
+	snprintf(path, sizeof(path), "/proc/%d", (int)m->pid);
+	if (geteuid() == 0 && m->pid && !stat(path, &st) && st.st_uid != 0)
+		return !fchown(m->save_fd, st.st_uid, st.st_gid) &&
+		       !chown(m->folder, st.st_uid, st.st_gid);
+	return true;
+}
+
+static void pmemsave_end(struct guest_qemu_memory *m)
+{
+	char path[sizeof(m->folder) + 8];
+
+	if (m->save_fd >= 0)
+		close(m->save_fd);
+	m->save_fd = -1;
+	if (!m->folder[0])
+		return;
+	snprintf(path, sizeof(path), "%s/ram", m->folder);
+	(void)unlink(path); /* may not be there */
+	(void)rmdir(m->folder);
+	m->folder[0] = '\0';
+}
+
+/* The slow ways, for ranges that have no other. */
+static enum gs_code choose_monitor_way(struct guest_qemu_memory *m, struct gs_error *err)
+{
+	uint64_t word;
+	uint32_t i = 0;
+
+	while (i < m->count && (m->pieces[i].map || (m->pieces[i].hva && m->process_way)))
+		i++;
+	if (i == m->count)
+		return GS_OK;
+	const gpa_t at = m->ranges[i].start;
+	if (m->monitor->link->ops->peek && !read_peek(m, at, &word, sizeof(word))) {
+		m->monitor_way = WAY_PEEK;
+		return GS_OK;
+	}
+	if (pmemsave_prepare(m) && !read_pmemsave(m, at, &word, sizeof(word))) {
+		m->monitor_way = WAY_PMEMSAVE;
+		return GS_OK;
+	}
+	pmemsave_end(m);
+	if (!read_xp(m, at, &word, sizeof(word))) {
+		m->monitor_way = WAY_XP;
+		return GS_OK;
+	}
+	return gs_fail(err, GS_EDENIED, "guest memory cannot be read: %s",
+		       m->why[0] ? m->why : "QEMU's monitor refuses");
+}
+
+static enum gs_code make_cache(struct guest_qemu_memory *m, struct gs_error *err)
+{
+	bool slow = m->monitor_way != WAY_NONE;
+
+	if (!slow && !m->process_way)
+		return GS_OK; /* all mapped */
+	return guest_cache_create(slow ? CACHE_MONITOR_BLOCK : CACHE_PROCESS_BLOCK,
+				  slow ? CACHE_MONITOR_BLOCKS : CACHE_PROCESS_BLOCKS, fetch, m,
+				  &m->cache, err);
+}
+
+static void publish_mappings(struct guest_qemu_memory *m)
+{
+	for (uint32_t i = 0; i < m->count; i++) {
+		if (m->pieces[i].sealed)
+			m->ranges[i].host = m->pieces[i].map;
+	}
+}
+
+/* --- life ---------------------------------------------------------------------------------------
+ */
+
+static enum gs_code find_ranges(struct guest_qemu_memory *m, struct gs_error *err)
+{
+	json_t *text;
+	GS_FREE struct guest_qemu_block *blocks =
+		gs_array_alloc(GUEST_RANGES_MAX, sizeof(*blocks));
+
+	m->ranges = gs_array_alloc(GUEST_RANGES_MAX, sizeof(*m->ranges));
+	if (!m->ranges || !blocks)
+		return gs_fail(err, GS_ENOSPC, "out of memory");
+	enum gs_code rc = guest_monitor_text(m->monitor, &text, err, "info mtree -f");
+	if (rc)
+		return rc;
+	rc = guest_qemu_parse_ram(json_string_value(text), json_string_length(text), m->ranges,
+				  blocks, GUEST_RANGES_MAX, &m->count, err);
+	json_decref(text);
+	if (rc)
+		return rc;
+	m->pieces = gs_array_alloc(m->count, sizeof(*m->pieces));
+	if (!m->pieces)
+		return gs_fail(err, GS_ENOSPC, "out of memory");
+	for (uint32_t i = 0; i < m->count; i++)
+		m->pieces[i] = (struct piece){ .block = blocks[i], .fd = -1 };
+	return GS_OK;
+}
+
+enum gs_code guest_qemu_memory_create(struct guest_monitor *monitor,
+				      struct guest_qemu_memory **memory_out, struct gs_error *err)
+{
+	struct guest_qemu_memory *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return gs_fail(err, GS_ENOSPC, "out of memory");
+	m->monitor = monitor;
+	m->pid = monitor->link->ops->pid(monitor->link);
+	m->mem_fd = m->pagemap_fd = m->save_fd = -1;
+	pthread_mutex_init(&m->save_lock, NULL);
+	guest_guard_install();
+	enum gs_code rc = find_ranges(m, err);
+	if (!rc) {
+		find_pieces(m);
+		choose_process_way(m);
+		check_process(m);
+		rc = choose_monitor_way(m, err);
+	}
+	if (!rc)
+		rc = make_cache(m, err);
+	if (rc) {
+		guest_qemu_memory_destroy(m);
+		return rc;
+	}
+	publish_mappings(m);
+	*memory_out = m;
+	return GS_OK;
+}
+
+void guest_qemu_memory_destroy(struct guest_qemu_memory *m)
+{
+	if (!m)
+		return;
+	guest_cache_destroy(m->cache);
+	pmemsave_end(m);
+	if (m->mem_fd >= 0)
+		close(m->mem_fd);
+	if (m->pagemap_fd >= 0)
+		close(m->pagemap_fd);
+	for (uint32_t i = 0; m->pieces && i < m->count; i++)
+		unmap(&m->ranges[i], &m->pieces[i]);
+	free(m->pieces);
+	free(m->ranges);
+	pthread_mutex_destroy(&m->save_lock);
+	free(m);
+}
+
+const struct guest_range *guest_qemu_memory_ranges(const struct guest_qemu_memory *m,
+						   uint32_t *count_out)
+{
+	*count_out = m->count;
+	return m->ranges;
+}
+
+const char *guest_qemu_memory_access(const struct guest_qemu_memory *m)
+{
+	uint32_t i = largest_range(m);
+
+	if (m->pieces[i].map)
+		return "shared memory backend, mapped";
+	switch (way_of(m, i)) {
+	case WAY_NONE: break;
+	case WAY_PROCESS_VM: return "memory of the QEMU process (process_vm_readv)";
+	case WAY_PROC_MEM: return "memory of the QEMU process (/proc/PID/mem)";
+	case WAY_PEEK: return "libvirt's memory peek";
+	case WAY_PMEMSAVE: return "QEMU's monitor (pmemsave)";
+	case WAY_XP: return "QEMU's monitor (xp)";
+	}
+	return "none";
+}
+
+const char *guest_qemu_memory_why(const struct guest_qemu_memory *m)
+{
+	/* a reason of a small range is none for how the whole is read */
+	return m->pieces[largest_range(m)].map ? "" : m->why;
+}
+
+void guest_qemu_memory_stands(struct guest_qemu_memory *m, bool stands)
+{
+	if (m->cache)
+		guest_cache_keep(m->cache, stands);
+}

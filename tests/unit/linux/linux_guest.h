@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A made-up Linux guest: as much of a kernel as introspection looks at, and nothing else. */
+#ifndef TESTS_UNIT_LINUX_LINUX_GUEST_H
+#define TESTS_UNIT_LINUX_LINUX_GUEST_H
+
+/*
+ *	struct linux_guest g;
+ *	lg_create(&g, &(struct lg_form){ .style = 'A', .vcpus = 2 });
+ *	struct lg_thread *t = lg_add_process(&g, 100, "worker");
+ *	lg_block(&g, t, (const char *const[]){ "el0t_64_sync", "el0_svc", "vfs_read", NULL });
+ *	…lnx_kernel_find(&g.m.guest, g.m.regs, …), or a session over &g.m.guest…
+ *	lg_destroy(&g);
+ *
+ * RAM starts at LG_RAM. 4K pages, 48 bits, a page table entry for each page, so that single pages can
+ * be taken away. The image (offsets from _text):
+ *
+ *	 0x10000 _stext … 0x34000 _etext   text: named functions, then fn_0000 and so on
+ *	 0x34000                           banner, kallsyms, BTF
+ *	 0x70000                           tramp_pg_dir, reserved_pg_dir, swapper_pg_dir
+ *	 0x80000 … 0x82000                 init text
+ *	 0x90000                           per-CPU section as linked; data; init_task; its stack
+ *
+ * Tasks lie in the linear map, stacks at addresses of their own, as with VMAP_STACK. Each CPU has an
+ * area with __entry_task, runqueues, irq_stack_ptr.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "introspect/guest/memory_guest.h"
+#include "introspect/linux/linux.h"
+#include "tests/unit/linux/symtab.h"
+#include "tests/unit/linux/typeinfo.h"
+
+#define LG_RAM	       UINT64_C(0x40000000)
+#define LG_RAM_DEFAULT (UINT64_C(4) << 20)
+#define LG_IMAGE       (LG_RAM + 0x10000)
+#define LG_LINEAR      UINT64_C(0xffff000000000000)
+#define LG_STACKS      UINT64_C(0xffff800009000000) /* vmalloc area */
+#define LG_MODULE      UINT64_C(0xffff800001000000) /* a page of executable memory */
+#define LG_TRAMPOLINE  UINT64_C(0xfffffbfffdbf7000) /* what tramp_pg_dir maps */
+#define LG_VOFFSET     (UINT64_C(0xffffa3c84a000000) - LG_IMAGE)
+
+#define LG_STEXT     0x10000
+#define LG_TRAMP_TEXT 0x33000
+#define LG_ETEXT     0x34000
+#define LG_BANNER    0x34100
+#define LG_KALLSYMS  0x34800
+#define LG_BTF	     0x50004 /* aligned to 4 only, as up to 6.12 */
+#define LG_TRAMP_DIR 0x70000
+#define LG_SINITTEXT 0x80000
+#define LG_EINITTEXT 0x82000
+#define LG_PERCPU    0x90000
+#define LG_PERCPU_OFFSETS 0x92000
+#define LG_INIT_TASK 0x93000
+#define LG_INIT_SIGNAL 0x93800
+#define LG_IMAGE_SIZE 0xa0000
+
+#define LG_STACK     0x4000
+#define LG_TOP	     (LG_STACK - 0x20) /* the outermost record, from the start of the stack */
+#define LG_TOP_META  (LG_STACK - LG_REGS_META_SIZE + 296)
+#define LG_VCPUS_MAX 8
+#define LG_NAME_63 "sixty_three_characters_of_a_name_that_still_fits_a_short_record"
+#define LG_NAME_64 "sixty_four_characters_of_a_name_that_no_longer_fits_short_record"
+
+struct lg_form {
+	char style;	   /* of kallsyms; 0: 'A' */
+	bool seqs;
+	bool data_symbols; /* CONFIG_KALLSYMS_ALL: _text, init_task */
+	bool old;	   /* names and types of 5.10 */
+	bool meta;	   /* exception frames of 6.19 */
+	bool no_table, no_types, no_banner;
+	uint32_t vcpus;	   /* 0: 2 */
+	uint64_t ram_size; /* 0: LG_RAM_DEFAULT */
+	uint64_t voffset;  /* 0: LG_VOFFSET */
+	const struct typeinfo_form *types; /* instead of what old and meta say */
+};
+
+struct lg_thread {
+	uint64_t address; /* of task_struct */
+	struct lg_task *task;
+	uint64_t signal_address;
+	struct lg_signal *signal;
+	uint64_t stack; /* 0: none */
+	uint8_t *stack_bytes;
+	uint64_t fp;   /* the innermost record so far */
+	uint64_t next; /* where the next one goes */
+};
+
+#define LG_THREADS_MAX 4096
+
+struct lg_cpu {
+	uint64_t area;	   /* linear-map address of the copy of the per-CPU section */
+	uint8_t *bytes;
+	uint64_t offset;   /* TPIDR_EL1 */
+	uint64_t irq_stack;
+	uint8_t *irq_bytes;
+	struct lg_thread idle;
+};
+
+struct linux_guest {
+	struct memory_guest m;
+	struct lg_form form;
+	struct guest_ops ops; /* memory_guest's with hooks */
+	const struct guest_ops *memory_ops;
+	uint8_t *ram;
+	uint64_t ram_size, voffset;
+	uint64_t swapper; /* physical */
+	uint64_t next_page, next_stack, next_half; /* allocation */
+	struct symtab symtab;
+	struct symtab_symbol *symbols;
+	uint32_t symbol_count;
+	struct lg_cpu cpu[LG_VCPUS_MAX];
+	struct lg_thread init; /* init_task: CPU 0's idle task */
+	struct lg_thread *threads;
+	uint32_t thread_count;
+
+	/* hooks */
+	enum gs_code (*on_stop)(struct linux_guest *g, uint32_t nth); /* from 1; before the stop */
+	enum gs_code (*on_resume)(struct linux_guest *g, uint32_t nth);
+	uint32_t stops, resumes;
+	uint32_t deaf; /* bit n: registers of vCPU n cannot be had */
+	uint64_t reads; /* since lg_unmap_host() */
+	uint64_t fail_first, fail_last; /* reads that fail, from 1 */
+	void *arg;
+};
+
+void lg_create(struct linux_guest *g, const struct lg_form *form);
+void lg_destroy(struct linux_guest *g);
+
+/** Address of a symbol; fails the test when there is none. */
+uint64_t lg_symbol(const struct linux_guest *g, const char *name);
+
+/** Host address of guest-physical memory, and of the image. */
+void *lg_at(struct linux_guest *g, uint64_t pa);
+void *lg_image(struct linux_guest *g, uint64_t offset);
+static inline uint64_t lg_image_va(const struct linux_guest *g, uint64_t offset)
+{
+	return LG_IMAGE + g->voffset + offset;
+}
+
+/** Pages of RAM, zeroed. @return guest-physical address */
+uint64_t lg_pages(struct linux_guest *g, uint32_t n);
+
+/** Map a page; executable in the kernel or not. */
+void lg_map(struct linux_guest *g, uint64_t va, uint64_t pa, bool exec);
+void lg_unmap(struct linux_guest *g, uint64_t va);
+
+/**
+ * Add a process with its first thread, or a thread. Both have a stack with only the outermost record
+ * and are on the lists; state 1 (sleeping). The pointers stay good.
+ */
+struct lg_thread *lg_add_process(struct linux_guest *g, int32_t pid, const char *comm);
+struct lg_thread *lg_add_thread(struct linux_guest *g, struct lg_thread *leader, int32_t tid,
+				const char *comm);
+/** The same without a stack of its own: it uses that of @p other. For many threads. */
+struct lg_thread *lg_add_light_process(struct linux_guest *g, int32_t pid, struct lg_thread *other);
+struct lg_thread *lg_add_light_thread(struct linux_guest *g, struct lg_thread *leader, int32_t tid,
+				      struct lg_thread *other);
+
+/** Empty a stack but for the outermost record. */
+void lg_stack_reset(struct linux_guest *g, struct lg_thread *t);
+
+/** Push a record with this return address; @return where it lies */
+uint64_t lg_push(struct linux_guest *g, struct lg_thread *t, uint64_t lr);
+
+/** Return address in a function: 0x14 bytes behind its start. */
+uint64_t lg_in(const struct linux_guest *g, const char *function);
+
+/** A thread blocked in __switch_to under these functions, outermost first, NULL at the end. */
+void lg_block(struct linux_guest *g, struct lg_thread *t, const char *const *functions);
+
+/** Have a vCPU execute a thread in EL1, with its innermost record in x29. */
+void lg_run(struct linux_guest *g, uint32_t vcpu, struct lg_thread *t, uint64_t pc);
+
+/** ... in EL0; with @p kpti on the trampoline's page table and vectors. */
+void lg_run_user(struct linux_guest *g, uint32_t vcpu, struct lg_thread *t, bool kpti);
+
+/** The words of memory at an address in one of the two stacks' or the linear map. */
+uint64_t *lg_word(struct linux_guest *g, uint64_t va);
+
+/**
+ * What most tests use: init (1), kthreadd (2), worker (100, with threads 101 and 102), a zombie (200)
+ * without a stack; vCPU 0 executes 101 in EL1, the others are idle in EL1.
+ */
+void lg_populate(struct linux_guest *g);
+
+/** Take the host mapping away: everything goes through a callback, which counts and may fail. */
+void lg_unmap_host(struct linux_guest *g);
+
+#endif

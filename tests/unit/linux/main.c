@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of introspect/linux. */
+#include <stdlib.h>
+
+#include "tests/unit/linux/suites.h"
+
+int main(void)
+{
+	SRunner *sr = srunner_create(suite_kallsyms());
+
+	srunner_add_suite(sr, suite_types());
+	srunner_add_suite(sr, suite_find());
+	srunner_add_suite(sr, suite_list());
+	srunner_add_suite(sr, suite_task());
+	srunner_add_suite(sr, suite_unwind());
+	srunner_run_all(sr, CK_ENV);
+
+	int failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The suites of this program, one a file. */
+#ifndef TESTS_UNIT_LINUX_SUITES_H
+#define TESTS_UNIT_LINUX_SUITES_H
+
+#include <check.h>
+
+Suite *suite_kallsyms(void);
+Suite *suite_types(void);
+Suite *suite_find(void);
+Suite *suite_list(void);
+Suite *suite_task(void);
+Suite *suite_unwind(void);
+
+#endif

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* BTF of a made-up kernel. */
+#include "tests/unit/linux/typeinfo.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bpf/btf.h>
+
+#define FILLER_MEMBERS 6000 /* 12 bytes each: more than the 64 KiB of the smallest kernel */
+
+struct maker {
+	struct btf *btf;
+	const struct typeinfo_form *form;
+	const char *in; /* structure being made */
+	int u8, u32, s32, u64, comm, list, ptr;
+};
+
+static int good(int id)
+{
+	if (id < 0)
+		abort(); // a mistake in the test
+	return id;
+}
+
+static bool is_this(const struct maker *m, const char *path, const char *name)
+{
+	char have[64];
+
+	snprintf(have, sizeof(have), "%s.%s", m->in, name);
+	return path && strcmp(path, have) == 0;
+}
+
+static void field(struct maker *m, const char *name, int type, size_t offset)
+{
+	uint32_t bit = (uint32_t)offset * 8, bits = 0;
+
+	if (is_this(m, m->form->omit, name))
+		return;
+	if (is_this(m, m->form->beyond, name))
+		bit = UINT32_C(0xfff000) & ~7u;
+	if (is_this(m, m->form->odd, name))
+		bit += bits = 3; // libbpf makes only a bit field of it
+	good(btf__add_field(m->btf, name, type, bit, bits));
+}
+
+static void scalars(struct maker *m)
+{
+	m->u8 = good(btf__add_int(m->btf, "unsigned char", 1, 0));
+	m->u32 = good(btf__add_int(m->btf, "unsigned int", 4, 0));
+	m->s32 = good(btf__add_typedef(m->btf, "pid_t",
+				       good(btf__add_int(m->btf, "int", 4, BTF_INT_SIGNED))));
+	m->u64 = good(btf__add_typedef(
+		m->btf, "u64", good(btf__add_int(m->btf, "unsigned long long", 8, 0))));
+	m->comm = good(btf__add_array(m->btf, m->u32, good(btf__add_int(m->btf, "char", 1, 1)), 16));
+	m->ptr = good(btf__add_volatile(m->btf, good(btf__add_ptr(m->btf, 0))));
+	m->list = good(btf__add_struct(m->btf, "list_head", 16));
+	good(btf__add_field(m->btf, "next", m->ptr, 0, 0));
+	good(btf__add_field(m->btf, "prev", m->ptr, 64, 0));
+}
+
+static void add_filler(struct maker *m)
+{
+	good(btf__add_struct(m->btf, "filler", 4));
+	for (int i = 0; i < FILLER_MEMBERS; i++)
+		good(btf__add_field(m->btf, i & 1 ? "odd" : "even", m->u32, 0, 0));
+}
+
+/* Structures that task_struct has as members. */
+struct parts {
+	int thread_info, se, ids, ids_union, context, thread;
+};
+
+static struct parts add_parts(struct maker *m)
+{
+	struct parts p;
+
+	p.thread_info = good(btf__add_struct(m->btf, "thread_info", 16));
+	good(btf__add_field(m->btf, "flags", m->u64, 0, 0));
+	good(btf__add_field(m->btf, "preempt_count", m->u32, 64, 0));
+	if (!m->form->old)
+		good(btf__add_field(m->btf, "cpu", m->u32, 96, 0));
+	p.se = good(btf__add_struct(m->btf, "sched_entity", 24));
+	good(btf__add_field(m->btf, "exec_start", m->u64, 0, 0));
+	good(btf__add_field(m->btf, "sum_exec_runtime", m->u64, 64, 0));
+	good(btf__add_field(m->btf, "vruntime", m->u64, 128, 0));
+	m->in = "task_struct";
+	p.ids = good(btf__add_struct(m->btf, NULL, 8));
+	field(m, "pid", m->s32, 0);
+	field(m, "tgid", m->s32, 4);
+	p.ids_union = good(btf__add_union(m->btf, NULL, 8));
+	good(btf__add_field(m->btf, "both_ids", m->u64, 0, 0));
+	good(btf__add_field(m->btf, NULL, p.ids, 0, 0));
+	p.context = good(btf__add_struct(m->btf, "cpu_context", 13 * 8));
+	good(btf__add_field(m->btf, "x19", m->u64, 0, 0));
+	field(m, "fp", m->u64, 80);
+	field(m, "sp", m->u64, 88);
+	field(m, "pc", m->u64, 96);
+	p.thread = good(btf__add_struct(m->btf, "thread_struct", 13 * 8));
+	good(btf__add_field(m->btf, "cpu_context", p.context, 0, 0));
+	return p;
+}
+
+#define AT(member) offsetof(struct lg_task, member)
+
+static void add_task(struct maker *m)
+{
+	struct parts p = add_parts(m);
+	bool old = m->form->old;
+
+	// the forward declaration that 5.10 has besides
+	good(btf__add_fwd(m->btf, "task_struct", BTF_FWD_STRUCT));
+	good(btf__add_struct(m->btf, "task_struct", sizeof(struct lg_task)));
+	field(m, "thread_info", p.thread_info, 0);
+	field(m, old ? "state" : "__state", m->u32, AT(state));
+	field(m, "stack", m->ptr, AT(stack));
+	field(m, "flags", m->u32, AT(flags));
+	field(m, "on_cpu", m->form->int_on_cpu ? m->u32 : m->u8, AT(on_cpu));
+	// a bit field makes libbpf set kind_flag, which changes how all offsets are stored
+	good(btf__add_field(m->btf, "sched_reset_on_fork", m->u32, AT(bits) * 8 + 1, 1));
+	if (old)
+		field(m, "cpu", m->u32, AT(cpu));
+	field(m, "prio", m->u32, AT(prio));
+	field(m, "static_prio", m->u32, AT(static_prio));
+	field(m, "rt_priority", m->u32, AT(rt_priority));
+	field(m, "policy", m->u32, AT(policy));
+	field(m, "se", p.se, AT(exec_start));
+	field(m, "tasks", m->list, AT(tasks));
+	field(m, "mm", m->ptr, AT(mm));
+	field(m, "exit_state", m->u32, AT(exit_state));
+	good(btf__add_field(m->btf, NULL, p.ids_union, AT(pid) * 8, 0));
+	field(m, "real_parent", m->ptr, AT(real_parent));
+	field(m, "group_leader", m->ptr, AT(group_leader));
+	field(m, "thread_node", m->list, AT(thread_node));
+	field(m, "utime", m->u64, AT(utime));
+	field(m, "stime", m->u64, AT(stime));
+	field(m, "nvcsw", m->u64, AT(nvcsw));
+	field(m, "nivcsw", m->u64, AT(nivcsw));
+	field(m, "start_time", m->u64, AT(start_time));
+	field(m, old ? "real_start_time" : "start_boottime", m->u64, AT(start_boottime));
+	field(m, "min_flt", m->u64, AT(min_flt));
+	field(m, "maj_flt", m->u64, AT(maj_flt));
+	field(m, "comm", m->comm, AT(comm));
+	field(m, "signal", m->ptr, AT(signal));
+	field(m, "thread", p.thread, AT(context));
+}
+
+static bool begin_struct(struct maker *m, const char *name, uint32_t size)
+{
+	m->in = name;
+	if (m->form->omit && strcmp(m->form->omit, name) == 0)
+		return false;
+	good(btf__add_struct(m->btf, name, size));
+	return true;
+}
+
+static void add_regs(struct maker *m)
+{
+	int regs = good(btf__add_array(m->btf, m->u32, m->u64, 31));
+	int frame = good(btf__add_array(m->btf, m->u32, m->u64, m->form->meta ? 3 : 2));
+
+	if (m->form->meta)
+		good(btf__add_struct(m->btf, "frame_record_meta", 24));
+	int user = good(btf__add_struct(m->btf, NULL, 34 * 8));
+	m->in = "pt_regs";
+	field(m, "regs", regs, 0);
+	good(btf__add_field(m->btf, "sp", m->u64, 248 * 8, 0));
+	field(m, "pc", m->u64, 256);
+	good(btf__add_field(m->btf, "pstate", m->u64, 264 * 8, 0));
+	if (!begin_struct(m, "pt_regs", m->form->meta ? LG_REGS_META_SIZE : LG_REGS_SIZE))
+		return;
+	good(btf__add_field(m->btf, NULL, user, 0, 0));
+	field(m, "stackframe", frame, m->form->meta ? 296 : 304);
+}
+
+static void add_others(struct maker *m)
+{
+	if (begin_struct(m, "signal_struct", sizeof(struct lg_signal)))
+		field(m, "thread_head", m->list, offsetof(struct lg_signal, thread_head));
+	if (begin_struct(m, "rq", sizeof(struct lg_rq))) {
+		field(m, "curr", m->ptr, offsetof(struct lg_rq, curr));
+		field(m, "idle", m->ptr, offsetof(struct lg_rq, idle));
+		field(m, "cpu", m->u32, offsetof(struct lg_rq, cpu));
+	}
+}
+
+static void add_percpu(struct maker *m)
+{
+	static const struct {
+		const char *name;
+		uint32_t offset, size;
+	} vars[] = {
+		{ "irq_stack_ptr", LG_PERCPU_IRQ_STACK_PTR, 8 },
+		{ "__entry_task", LG_PERCPU_ENTRY_TASK, 8 },
+		{ "overflow_stack", LG_PERCPU_OVERFLOW_STACK, 4096 },
+		{ "runqueues", LG_PERCPU_RUNQUEUES, sizeof(struct lg_rq) },
+	};
+	int id[4];
+
+	for (int i = 0; i < 4; i++)
+		id[i] = good(btf__add_var(m->btf, vars[i].name, BTF_VAR_GLOBAL_ALLOCATED, m->u64));
+	good(btf__add_datasec(m->btf, ".data..percpu", LG_PERCPU_SIZE));
+	for (int i = 0; i < 4; i++)
+		good(btf__add_datasec_var_info(m->btf, id[i], vars[i].offset, vars[i].size));
+}
+
+uint8_t *typeinfo_make(const struct typeinfo_form *form, size_t *size_out)
+{
+	struct maker m = { .btf = btf__new_empty(), .form = form };
+
+	if (!m.btf)
+		abort();
+	scalars(&m);
+	if (!form->small)
+		add_filler(&m);
+	if (!form->omit || strcmp(form->omit, "task_struct") != 0)
+		add_task(&m);
+	add_regs(&m);
+	add_others(&m);
+	if (!form->no_percpu)
+		add_percpu(&m);
+
+	uint32_t size;
+	const void *raw = btf__raw_data(m.btf, &size);
+	uint8_t *copy = malloc(size);
+	if (!raw || !copy)
+		abort();
+	memcpy(copy, raw, size);
+	btf__free(m.btf);
+	*size_out = size;
+	return copy;
+}
