@@ -1,7 +1,7 @@
 # Test, lint and benchmark targets; included by the Makefile.
 # Each unit suite is one Check program a room: tests/unit/<room>/*.c, linked with all rooms.
 
-UNIT_SUITES := $(notdir $(patsubst %/,%,$(wildcard tests/unit/*/)))
+UNIT_SUITES := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/*/*.c)))))
 # suites with threads of their own run under ThreadSanitizer too
 TSAN_SUITES := $(filter control vmm,$(UNIT_SUITES))
 
@@ -63,6 +63,80 @@ $T/kernels/%: $(SYSROOT)/.complete
 
 TESTBED_PARTS := $T/guest.cpio $T/host.cpio $T/kernels/cloud
 
+# builds use all processors, unless make was told otherwise
+PARALLEL = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
+SUBMAKE  = $(MAKE) --no-print-directory $(PARALLEL)
+
+.PHONY: sysroot
+sysroot: $(SYSROOT)/.complete ## fetch the ARM64 packages that a cross build and the testbed need
+
 .PHONY: testbed
-testbed: $(TESTBED_PARTS) ## build what an emulated ARM64 host and its test guests need
-	$(Q)$(MAKE) --no-print-directory ARCH=aarch64 FLAVOUR=release all
+testbed: ## build what an emulated ARM64 host and its test guests need (see tests/testbed)
+	+$(Q)$(SUBMAKE) testbed-parts
+	+$(Q)$(SUBMAKE) ARCH=aarch64 FLAVOUR=release all
+
+.PHONY: testbed-parts
+testbed-parts: $(TESTBED_PARTS)
+
+# --- what people type -----------------------------------------------------------------------------
+
+.PHONY: deps
+DEPS ?= build demo test
+deps: ## install the Debian packages needed (DEPS="build demo test lint" to choose)
+	$(Q)tools/deps $(DEPS)
+
+.PHONY: demo
+demo: ## boot a guest under guestshot, capture it, show the capture
+	$(Q)tools/deps build demo
+	+$(Q)$(SUBMAKE) demo-build
+	$(Q)tests/testbed/demo
+
+# The native build needs nothing of the sysroot: it goes on while that is fetched.
+.PHONY: demo-build
+demo-build: testbed-parts all
+	+$(Q)$(SUBMAKE) ARCH=aarch64 FLAVOUR=release all
+
+# --- suites ---------------------------------------------------------------------------------------
+
+CASES ?=
+unit_program = $(BUILD)/$(HOST_ARCH)/$(1)/tests/unit-$(2)
+# ThreadSanitizer of gcc 12 does not know the wide address randomisation of newer kernels
+UNIT_RUNS := $(foreach f,debug asan,$(foreach s,$(UNIT_SUITES),'unit-$s.$f=$(call unit_program,$f,$s)')) \
+             $(foreach s,$(TSAN_SUITES),'unit-$s.tsan=setarch -R $(call unit_program,tsan,$s)') \
+             'runner=tests/test-run-suites' 'compare=python3 -B tests/e2e/test_compare.py'
+E2E_RUNS := 'cli=PATH=$(abspath $(BUILD)/$(HOST_ARCH)/release):$$PATH tests/e2e/cli/run-table any tests/e2e/cli/*.t' \
+            'e2e=tests/e2e/run $(BUILD)/tests/e2e $(CASES)'
+
+.PHONY: unit-build
+unit-build:
+	+$(Q)$(SUBMAKE) FLAVOUR=debug unit-programs
+	+$(Q)$(SUBMAKE) FLAVOUR=asan unit-programs
+	+$(Q)$(SUBMAKE) FLAVOUR=tsan UNIT_SUITES='$(TSAN_SUITES)' unit-programs
+
+.PHONY: e2e-build
+e2e-build:
+	+$(Q)$(SUBMAKE) testbed-parts $T/kernels/full FLAVOUR=release all
+	+$(Q)$(SUBMAKE) ARCH=aarch64 FLAVOUR=release all
+
+.PHONY: unit
+unit: ## unit tests: debug, with address and undefined-behaviour sanitizers, some with the thread sanitizer
+	$(Q)tools/deps build test
+	$(Q)$(MAKE) --no-print-directory unit-build
+	$(Q)tests/run-suites $(BUILD)/tests/logs -j $(shell nproc) $(UNIT_RUNS)
+
+.PHONY: e2e
+e2e: ## end-to-end tests with real guests (CASES="truth churn" to choose)
+	$(Q)tools/deps build demo test
+	$(Q)$(MAKE) --no-print-directory e2e-build
+	$(Q)tests/run-suites $(BUILD)/tests/logs -j 1 $(E2E_RUNS)
+
+.PHONY: check
+check: ## all tests
+	$(Q)tools/deps build demo test
+	$(Q)$(MAKE) --no-print-directory unit-build
+	$(Q)$(MAKE) --no-print-directory e2e-build
+	$(Q)tests/run-suites $(BUILD)/tests/logs -j $(shell nproc) $(UNIT_RUNS) -j 1 $(E2E_RUNS)
+
+# --- static checks ------------------------------------------------------------------------------
+
+include tests/lint/lint.mk

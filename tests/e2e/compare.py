@@ -21,6 +21,9 @@ import sys
 import zlib
 
 STACK_MAX = 64  # entries in /proc/PID/stack
+COMM_MAX = 15  # bytes of task_struct.comm without its NUL
+PF_KTHREAD = 0x00200000
+TICK_NS = 10_000_000  # USER_HZ is 100
 # The workload's threads that wait from READY to the end: no excuse is heard for these.
 ALWAYS_BLOCKED = ('w_futex', 'w_pipe', 'w_poll', 'w_epoll', 'w_sleep', 'w_sock', 'w_flock', 'w_main', 'w_holder',
                   'w_parent', 'w_child', 'w_zparent', 'w_zombie', 'w_stopped')
@@ -44,7 +47,8 @@ class GuestThread:
 
     def __init__(self, tgid, tid):
         self.tgid, self.tid = tgid, tid
-        self.state = self.ppid = self.start = self.comm = self.before = self.after = None
+        self.state = self.ppid = self.flags = self.priority = self.start = None
+        self.comm = self.before = self.after = None
         self.stack = []
 
     def steady(self):
@@ -77,7 +81,8 @@ def parse_thread_line(thread, line):
     word, _, rest = line.partition(' ')
     if word == 'stat':
         fields = rest[rest.rindex(')') + 2:].split()
-        thread.state, thread.ppid, thread.start = fields[0], int(fields[1]), int(fields[19])
+        thread.state, thread.ppid, thread.flags = fields[0], int(fields[1]), int(fields[6])
+        thread.priority, thread.start = int(fields[15]), int(fields[19])
     elif word == 'comm':
         thread.comm = rest
     elif word == 'switches':
@@ -148,6 +153,9 @@ class CapturedThread:
         self.task_comm = task['comm']
         self.switches = Switches(thread['context_switches']['voluntary'], thread['context_switches']['involuntary'])
         self.frames = thread['kernel_backtrace']
+        self.flags, self.kernel_thread = thread['flags'], thread['kernel_thread']
+        self.priority = thread['priority']['prio'] - 100  # as /proc counts
+        self.start = thread['start_boottime_ns'] // TICK_NS
 
     def stack(self):
         """The frames that the guest lists too."""
@@ -165,9 +173,12 @@ def parse_capture(document):
     return threads
 
 
-def plain_comm(comm):
-    """/proc adds to a kworker's name what it works on; the task has no such name."""
-    return re.split('[-+]', comm)[0] if comm.startswith('kworker/') else comm
+def plain_comm(thread):
+    """The name in the task: of kernel threads, /proc shows the whole name, and what a kworker works on."""
+    if not thread.flags & PF_KTHREAD:
+        return thread.comm
+    comm = re.split('[-+]', thread.comm)[0] if thread.comm.startswith('kworker/') else thread.comm
+    return comm[:COMM_MAX]
 
 
 def show(frames):
@@ -248,12 +259,27 @@ class Comparison:
         for c, t1, t2 in self.pairs():
             guest = t1 or t2
             for what, ours, theirs in (('pid', c.tgid, guest.tgid), ('ppid', c.ppid, {t.ppid for t in (t1, t2) if t}),
-                                       ('comm', c.comm, {plain_comm(t.comm) for t in (t1, t2) if t})):
+                                       ('comm', c.comm, {plain_comm(t) for t in (t1, t2) if t})):
                 if ours != theirs and not (isinstance(theirs, set) and ours in theirs):
                     complaints.append(f'{c.tgid}/{c.tid} {c.comm}: {what} is {ours}, the guest says {theirs}')
             if c.tid == c.tgid and c.task_comm != c.comm:
                 complaints.append(f'{c.tgid}: task {c.task_comm}, but its first thread is {c.comm}')
         self.check('pid, ppid and name are the guest\'s', complaints)
+
+    def check_properties(self):
+        complaints = []
+        for c, t1, t2 in self.pairs():
+            guest = t1 or t2
+            for what, ours, theirs in (('start time', c.start, {guest.start}),
+                                       ('priority', c.priority, {t.priority for t in (t1, t2) if t}),
+                                       ('kernel_thread', c.kernel_thread, {bool(guest.flags & PF_KTHREAD)})):
+                if ours not in theirs:
+                    complaints.append(f'{c.tgid}/{c.tid} {c.comm}: {what} is {ours}, the guest says {theirs}')
+            # some flags say what a thread does at the moment
+            still = [t.flags for t in (t1, t2) if t and t.steady() and t.after == c.switches]
+            if still and c.flags not in still and not self.is_spinner(c) and c.tid != self.before.printer:
+                complaints.append(f'{c.tgid}/{c.tid} {c.comm}: flags are {c.flags:#x}, the guest says {still[0]:#x}')
+        self.check('flags, priority and start time are the guest\'s', complaints)
 
     def check_switches(self):
         complaints = []
@@ -366,6 +392,17 @@ class Comparison:
             complaints.append(f'current threads of the vCPUs {current}, vCPUs of the threads {running}')
         self.check('each vCPU\'s current thread says that it runs there', complaints)
 
+    def kernel_spinner_complaints(self, c):
+        """/proc has no stack of a running thread; but each system call begins like that of one that waits."""
+        names = [f.symbol or '' for f in c.stack()]
+        if not any('pread64' in name for name in names):
+            return [f'{c.comm}: not in pread64: {show(c.stack())}']
+        entries = [t.stack[i:] for t in self.before.threads.values() if t.comm in ALWAYS_BLOCKED
+                   for i, f in enumerate(t.stack) if f.symbol == 'invoke_syscall']
+        if not entries or c.stack()[-len(entries[0]):] != entries[0]:
+            return [f'{c.comm}: {show(c.stack())}', f'a system call begins with {show(entries[0] if entries else [])}']
+        return []
+
     def check_spinners(self):
         complaints = []
         for (tgid, comm), cpu in self.before.spinners.items():
@@ -376,16 +413,16 @@ class Comparison:
             c = mine[0]
             if c.vcpu != cpu or c.state != 'R':
                 complaints.append(f'{comm}: state {c.state}, vCPU {c.vcpu}; it spins on {cpu}')
-            if comm == 'w_spin_kernel' and not any(re.search('pread64', f['symbol'] or '') for f in c.frames):
-                complaints.append(f'{comm}: not in pread64: {show(c.stack())}')
+            if comm == 'w_spin_kernel':
+                complaints += self.kernel_spinner_complaints(c)
             self.note(f'{comm} on vCPU {c.vcpu}: {show(c.stack())}')
         self.check(f'spinning threads run where they are pinned ({len(self.before.spinners)})', complaints)
 
     def run(self):
         """True when all is well."""
-        for check in (self.check_capture, self.check_presence, self.check_identity, self.check_switches,
-                      self.check_states, self.check_stacks, self.check_workload, self.check_sched_marks,
-                      self.check_vcpus, self.check_spinners):
+        for check in (self.check_capture, self.check_presence, self.check_identity, self.check_properties,
+                      self.check_switches, self.check_states, self.check_stacks, self.check_workload,
+                      self.check_sched_marks, self.check_vcpus, self.check_spinners):
             check()
         self.out(f'1..{self.checks}')
         self.note(f'kernel {self.before.release}: {len(self.captured)} threads, {self.compared} stacks '

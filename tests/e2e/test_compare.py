@@ -31,14 +31,17 @@ class World:
             stack = [] if state == 'Z' else [(BLOCKED_IN.get(name, 'do_sys_poll'), 0x64, 0xd0, None),
                                              ('invoke_syscall', 0x68, 0xe0, None)]
             self.add(100 + i, 100 + i, 99, name, state, stack)
+        self.add(11, 11, 2, 'rcu_tasks_rude_kthread', 'I', [('rcu_tasks_kthread', 0x8c, 0x3f0, None)], flags=0x200040)
         self.add(KWORKER, KWORKER, 2, 'kworker/0:1-events', 'I', [('worker_thread', 0x8c, 0x3f0, None),
-                                                                 ('poll_virtio', 0x8, 0x40, 'virtio_net')])
+                                                                 ('poll_virtio', 0x8, 0x40, 'virtio_net')],
+                 flags=0x4208060)
         self.add(SPINNERS_TGID, SPINNERS_TGID, 1, 'w_spin', 'S', [('do_sys_poll', 0x64, 0xd0, None)])
         self.add(SPINNERS_TGID, SPIN_USER, 1, 'w_spin_user', 'R', [], vcpu=1)
         self.add(SPINNERS_TGID, SPIN_KERNEL, 1, 'w_spin_kernel', 'R', [('0xffff000008104100', None, None, None)], vcpu=2)
         self.add(PRINTER, PRINTER, 1, 'workload', 'R', [('proc_pid_stack', 0x1, 0x2, None)], captured_state='S')
         self.t2 = copy.deepcopy(self.t1)
-        self.threads[SPIN_KERNEL]['kernel_backtrace'] = [frame('__arch_clear_user'), frame('__arm64_sys_pread64')]
+        self.threads[SPIN_KERNEL]['kernel_backtrace'] = [frame('__arch_clear_user'), frame('__arm64_sys_pread64'),
+                                                        frame('invoke_syscall', 0x68, 0xe0)]
         self.threads[PRINTER]['kernel_backtrace'] = [sched_frame('schedule'), frame('n_tty_read')]
         self.ppid = {tgid: t['ppid'] for tgid, t in self.t1.items()}
         self.document = {
@@ -49,13 +52,14 @@ class World:
             self.document['vcpus'][cpu]['current'] = {'pid': SPINNERS_TGID, 'tid': tid, 'comm': 'x'}
         self.regroup()
 
-    def add(self, tgid, tid, ppid, comm, state, stack, vcpu=None, captured_state=None):
-        self.t1[tid] = {'tgid': tgid, 'ppid': ppid, 'comm': comm, 'state': state, 'stack': stack, 'start': 7,
+    def add(self, tgid, tid, ppid, comm, state, stack, vcpu=None, captured_state=None, flags=0x400040):
+        self.t1[tid] = {'tgid': tgid, 'ppid': ppid, 'comm': comm, 'state': state, 'stack': stack, 'start': 7, 'flags': flags,
                         'before': (10, 2), 'after': (10, 2)}
         frames = [sched_frame('__switch_to'), sched_frame('schedule')] if state in 'SIT' and not vcpu else []
         frames += [frame(*f) for f in stack if f[1] is not None]
-        self.threads[tid] = {'tid': tid, 'tgid': tgid, 'comm': comm.split('-')[0], 'state': captured_state or state,
-                             'vcpu': vcpu, 'context_switches': {'voluntary': 10, 'involuntary': 2},
+        self.threads[tid] = {'tid': tid, 'tgid': tgid, 'comm': comm.split('-')[0][:15], 'state': captured_state or state,
+                             'flags': flags, 'kernel_thread': bool(flags & 0x200000), 'priority': {'prio': 120},
+                             'start_boottime_ns': 79_999_999, 'vcpu': vcpu, 'context_switches': {'voluntary': 10, 'involuntary': 2},
                              'kernel_backtrace': frames}
 
     def regroup(self):
@@ -70,9 +74,9 @@ class World:
                  f'K __sched_text_end {SCHED + 0x1000:#x}', f'P {PRINTER} {PRINTER}',
                  f'S w_spin_user {SPINNERS_TGID} 1', f'S w_spin_kernel {SPINNERS_TGID} 2']
         for tid, t in threads.items():
-            zeros = ' '.join(['0'] * 17)
+            rest = ' '.join(['0'] * 4 + [str(t['flags'])] + ['0'] * 8 + ['20', '0', '1', '0', str(t['start'])])
             switches = ' '.join(str(n) for n in (*t['before'], *t['after']))
-            lines += [f'T {t["tgid"]} {tid}', f'stat {tid} ({t["comm"]}) {t["state"]} {t["ppid"]} {zeros} {t["start"]} 0',
+            lines += [f'T {t["tgid"]} {tid}', f'stat {tid} ({t["comm"]}) {t["state"]} {t["ppid"]} {rest} 0',
                       f'comm {t["comm"]}', f'switches {switches}']
             for symbol, offset, size, module in t['stack']:
                 place = f'{symbol}+{offset:#x}/{size:#x}' if offset is not None else symbol
@@ -110,7 +114,7 @@ class CompareTest(unittest.TestCase):
 
     def test_true_capture_passes(self):
         text = self.expect()
-        self.assertIn(f'{len(ALWAYS_BLOCKED) + 2} stacks', text)
+        self.assertIn(f'{len(ALWAYS_BLOCKED) + 3} stacks', text)
 
     # presence
 
@@ -169,6 +173,22 @@ class CompareTest(unittest.TestCase):
     def test_task_named_unlike_its_first_thread_fails(self):
         self.w.document['tasks'][0]['comm'] = 'other'
         self.expect('pid, ppid and name')
+
+    def test_wrong_flags_fail(self):
+        self.w.threads[KWORKER]['flags'] ^= 4
+        self.expect('flags, priority')
+
+    def test_wrong_priority_fails(self):
+        self.w.threads[KWORKER]['priority'] = {'prio': 121}
+        self.expect('flags, priority')
+
+    def test_wrong_start_time_fails(self):
+        self.w.threads[KWORKER]['start_boottime_ns'] += 1
+        self.expect('flags, priority')
+
+    def test_user_thread_called_a_kernel_thread_fails(self):
+        self.thread('w_pipe')['kernel_thread'] = True
+        self.expect('flags, priority')
 
     # states and counts
 
@@ -311,6 +331,10 @@ class CompareTest(unittest.TestCase):
 
     def test_kernel_spinner_without_its_system_call_fails(self):
         self.w.threads[SPIN_KERNEL]['kernel_backtrace'] = []
+        self.expect('spinning threads')
+
+    def test_kernel_spinner_with_another_entry_fails(self):
+        self.w.threads[SPIN_KERNEL]['kernel_backtrace'][-1]['offset'] += 4
         self.expect('spinning threads')
 
     def test_wrong_current_thread_fails(self):

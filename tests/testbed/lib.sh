@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # Shared by the testbed's scripts. They run from the top of the source tree; BUILD is make's BUILD.
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -10,7 +10,7 @@ testbed=$BUILD/testbed
 
 die() {
 	echo "${0##*/}: $*" >&2
-	exit 1
+	exit "${die_status:-1}"
 }
 
 # Progress is for people: nothing in a pipe or a log.

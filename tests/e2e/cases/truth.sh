@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=sh disable=SC2154
+# Captures of two kernels, each between two listings by the guest itself; truth.check compares them.
+# kernels: cloud full
+# time: 600
+# shellcheck source=e2e/lib.sh
+. ./lib.sh
+
+for kernel in cloud full; do
+	guest_start "$kernel" "$kernel" 'workload="-u 1 -k 2"' --cpus 4 --clusters 2 --control "$ctl"
+	await READY
+	ask 'spin on' 'SPIN on'
+	ask 'ztruth before' 'TRUTH END before'
+	that "$kernel: a capture is taken" guestshot snap --control "$ctl" -o "$out/$kernel.kcdata"
+	ask 'ztruth after' 'TRUTH END after'
+	ask 'spin off' 'SPIN off'
+	guest_poweroff
+	if guestshot show --json "$out/$kernel.kcdata" >"$out/$kernel.json"; then
+		ok "$kernel: the capture is shown as JSON"
+	else
+		not_ok "$kernel: the capture is shown as JSON" "status $?"
+	fi
+	if guestshot show "$out/$kernel.kcdata" >"$out/$kernel.txt"; then
+		ok "$kernel: the capture is shown as text"
+	else
+		not_ok "$kernel: the capture is shown as text" "status $?"
+	fi
+	for word in w_futex w_spin_kernel unix_stream_read_generic; do
+		that "$kernel: the text names $word" grep -q "$word" "$out/$kernel.txt"
+	done
+done
+
+# a capture that was cut short: what is there is shown, and that it is not all
+head -c 20000 "$out/cloud.kcdata" >"$work/cut.kcdata"
+code=0
+guestshot show --json "$work/cut.kcdata" >"$work/cut.json" || code=$?
+equal 'a capture cut short: exit code' "$code" 2
+that 'a capture cut short: is called incomplete' grep -q '"complete": *false' "$work/cut.json"
+finish

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+# Bad and good input that needs no guest.
+
+$ guestshot
+code 64
+err *
+
+$ guestshot --version
+out guestshot [0-9]+\.[0-9]+\.[0-9]+.*
+
+$ guestshot --help
+out Usage: guestshot COMMAND .*
+out *
+
+$ guestshot frobnicate
+code 64
+err guestshot: no command 'frobnicate' .*
+
+$ guestshot show --help
+out Usage: guestshot show .*
+out *
+
+$ guestshot show
+code 64
+err guestshot show: FILE is missing
+err Try .guestshot show --help' .*
+
+$ guestshot show one two
+code 64
+err guestshot show: one FILE at a time
+err Try .guestshot show --help' .*
+
+$ guestshot show --frobnicate x
+code 64
+err guestshot show: unrecognized option '--frobnicate'
+err Try .guestshot show --help' .*
+
+$ guestshot show missing
+code 66
+err guestshot: error: .*missing: No such file or directory
+
+$ guestshot show .
+code 71
+err guestshot: error: .*Is a directory
+
+$ : >empty; guestshot show empty
+code 65
+err guestshot: error: empty: .*
+
+$ : >empty; guestshot show --json empty
+code 65
+err guestshot: error: empty: .*
+
+$ seq 1 100000 >numbers; guestshot show numbers
+code 65
+err guestshot: error: numbers: .*
+
+# a capture is made of items whose sizes are inside of it: one that claims 4 GiB
+$ printf '\214\201\370\160\377\377\377\377\0\0\0\0\0\0\0\0' >claims; guestshot show claims
+code 65
+err guestshot: error: claims: .*
+
+$ head -c 100000 /dev/zero >zeros; guestshot show zeros
+code 65
+err guestshot: error: zeros: .*
+
+# a name cannot talk to the terminal
+$ guestshot show "$(printf 'a\033[31mb')" 2>&1 | grep -c "$(printf '\033')"
+code 1
+out 0
+
+$ guestshot snap -o x
+code 64
+err *
+
+$ guestshot snap --control missing -o x
+code 69
+err guestshot: error: control socket missing: .*
+
+$ guestshot snap --control missing -o x 2>/dev/null; test ! -e x
+
+$ : >file; guestshot snap --control file -o x
+code 69
+err guestshot: error: control socket file: .*
+
+$ guestshot status --control missing
+code 69
+err guestshot: error: control socket missing: .*
+
+$ guestshot status
+code 64
+err *
+
+$ guestshot status --control "$(head -c 200 /dev/zero | tr '\0' 'x')"
+code 64
+err guestshot: error: control socket x*: .*
+
+$ : >image; guestshot run --kernel image
+where nokvm
+code 69
+err guestshot: error: .*
+
+$ guestshot run
+code 64
+err guestshot run: .*--kernel IMAGE is missing
+err Try .guestshot run --help' .*
