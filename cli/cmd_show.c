@@ -21,6 +21,13 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
+/* argp itself goes on: it must not exit. */
+static error_t complain(struct argp_state *state, const char *what)
+{
+	argp_error(state, "%s", what);
+	return EINVAL;
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct show_options *o = state->input;
@@ -30,16 +37,15 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPTION_GROUP: o->group = true; return 0;
 	case ARGP_KEY_ARG:
 		if (o->path)
-			argp_error(state, "one FILE at a time");
+			return complain(state, "one FILE at a time");
 		o->path = arg;
 		return 0;
 	case ARGP_KEY_END:
 		if (!o->path)
-			argp_error(state, "FILE is missing");
-		else if (o->json && o->group)
-			argp_error(
-				state,
-				"--group is for text: the JSON document always has every thread");
+			return complain(state, "FILE is missing");
+		if (o->json && o->group)
+			return complain(state, "--group is for text: the JSON document always has "
+					       "every thread");
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}

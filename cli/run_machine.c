@@ -404,10 +404,6 @@ static enum gs_code loop_start(struct run *r, struct gs_error *err)
 static enum gs_code machine_create(struct run *r, struct gs_error *err)
 {
 	const struct cli_run_options *o = r->o;
-	enum gs_code rc = cli_console_open(&r->console, o->console, o->console_path, err);
-
-	if (rc)
-		return rc;
 	const struct vmm_config config = {
 		.kernel_path = o->kernel,
 		.initrd_path = o->initrd,
@@ -422,7 +418,7 @@ static enum gs_code machine_create(struct run *r, struct gs_error *err)
 		.on_end = on_vmm_end,
 		.arg = r,
 	};
-	rc = vmm_create(&config, &r->vm, err);
+	enum gs_code rc = vmm_create(&config, &r->vm, err);
 	if (rc == GS_ENOENT && access("/dev/kvm", F_OK))
 		rc = err->code = GS_ENOTSUP; /* not a file of the user's that is missing */
 	if (!rc)
@@ -474,7 +470,8 @@ static int start(struct run *r)
 {
 	struct gs_error err = { 0 };
 
-	if (check_snapshot_folder(r->o, &err)) {
+	if (check_snapshot_folder(r->o, &err) ||
+	    cli_console_open(&r->console, r->o->console, r->o->console_path, &err)) {
 		(void)cli_error(&err);
 		return CLI_EXIT_OUTPUT;
 	}

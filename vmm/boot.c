@@ -195,10 +195,10 @@ static enum gs_code source_open(struct source *s, const char *path, struct gs_er
 	if (fstat(s->fd, &st))
 		return gs_fail_errno(err, GS_ESYS, errno, "cannot be examined");
 	if (!S_ISREG(st.st_mode))
-		return gs_fail(err, GS_EINVAL, "not a regular file%s",
+		return gs_fail(err, GS_EMALFORMED, "not a regular file%s",
 			       S_ISDIR(st.st_mode) ? " but a directory" : "; copy it into one");
 	if (st.st_size == 0)
-		return gs_fail(err, GS_EINVAL, "the file is empty");
+		return gs_fail(err, GS_EMALFORMED, "the file is empty");
 	s->end = (uint64_t)st.st_size;
 	return GS_OK;
 }

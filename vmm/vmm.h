@@ -90,7 +90,7 @@ struct vmm;
  * @param vm_out returned: free with vmm_destroy()
  * @return GS_OK; GS_ENOENT: a file or /dev/kvm is not there; GS_EDENIED; GS_EMALFORMED: not an
  *         Image; GS_ETOOBIG: does not fit into RAM; GS_ENOTSUP: something this host's KVM or CPU
- *         cannot do; GS_EINVAL: a number out of range, an empty file; GS_ENOSPC; GS_ESYS. The text
+ *         cannot do; GS_EINVAL: a number out of range; GS_ENOSPC; GS_ESYS. The text
  *         says what to do about it. on_end is not called for a machine that was not made.
  */
 GS_MUST_USE enum gs_code vmm_create(const struct vmm_config *config, struct vmm **vm_out,

@@ -91,6 +91,19 @@ enum a64_fault a64_translate(const struct a64_regime *r, const struct guest *g, 
 			     struct a64_mapping *out);
 
 /**
+ * The highest address of the upper half that maps a guest-physical page.
+ *
+ * For a kernel whose own addresses are not known: its image is mapped above all other mappings of
+ * the same memory. Visits the tables from the top downwards.
+ *
+ * @param pa      any address in the page
+ * @param budget  most descriptors to read; what is left when it returns
+ * @return false: no mapping, or the budget was used up
+ */
+bool a64_find_highest(const struct a64_regime *r, const struct guest *g, gpa_t pa, uint64_t *budget,
+		      gva_t *va_out);
+
+/**
  * Copy guest-virtual memory, page by page. Running past the last address is A64_NOT_CANONICAL.
  *
  * @param fault_out  may be NULL; A64_OK with GS_OK, else why

@@ -194,6 +194,59 @@ enum a64_fault a64_translate(const struct a64_regime *r, const struct guest *g, 
 	return A64_OK;
 }
 
+/* A table on the way down, and the entry to look at next: from the last one to the first. */
+struct visit {
+	gpa_t table;
+	uint64_t left; /* entries not looked at yet */
+	uint64_t va;   /* of its first entry */
+};
+
+bool a64_find_highest(const struct a64_regime *r, const struct guest *g, gpa_t pa, uint64_t *budget,
+		      gva_t *va_out)
+{
+	const struct a64_half *h = &r->half[1];
+	const unsigned int stride = stride_bits(h);
+	struct visit at[LAST_LEVEL + 2]; // levels -1 … 3
+	int level = h->start_level, top = level;
+
+	if (!h->enabled)
+		return false;
+	at[0] = (struct visit){ h->table, UINT64_C(1) << (h->va_bits - level_lsb(h, level)),
+				~low_bits(h->va_bits) };
+	while (level >= top) {
+		struct visit *v = &at[level - top];
+		const unsigned int lsb = level_lsb(h, level);
+		uint64_t descriptor;
+
+		if (!v->left) {
+			level--;
+			continue;
+		}
+		v->left--;
+		if (!*budget)
+			return false;
+		--*budget;
+		if (guest_read_u64(g, GPA(v->table.a + v->left * sizeof(descriptor)),
+				   &descriptor) ||
+		    !(descriptor & DESCRIPTOR_VALID))
+			continue;
+		const uint64_t va = v->va + (v->left << lsb);
+		if (level < LAST_LEVEL && (descriptor & DESCRIPTOR_TABLE_PAGE)) {
+			level++;
+			at[level - top] =
+				(struct visit){ GPA(output_address(h, descriptor, h->granule_bits)),
+						UINT64_C(1) << stride, va };
+			continue;
+		}
+		const uint64_t oa = output_address(h, descriptor, lsb);
+		if (pa.a >= oa && pa.a - oa < UINT64_C(1) << lsb) {
+			*va_out = GVA(va + (pa.a - oa));
+			return true;
+		}
+	}
+	return false;
+}
+
 static enum a64_fault read_pages(const struct a64_regime *r, const struct guest *g, gva_t va,
 				 char *buf, size_t len)
 {

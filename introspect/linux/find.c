@@ -23,7 +23,10 @@
  * that has more of them wants to keep us busy.
  */
 #define TABLES_MAX 64
-#define TYPES_MAX  64
+/* Descriptors read to find a table by what it maps: the largest kernels have some 200,000 leaves. */
+#define ROOT_BUDGET	 (UINT64_C(1) << 24)
+#define ROOT_ENTRIES_MAX 64
+#define TYPES_MAX	 64
 
 struct finder {
 	struct guest *g;
@@ -31,7 +34,7 @@ struct finder {
 	uint32_t vcpus;
 	struct lnx_kernel *k;
 	struct gs_error *err;
-	uint32_t tables; /* places that looked like a symbol table */
+	uint32_t tables;	  /* places that looked like a symbol table */
 	struct gs_error unusable; /* what was wrong with the last one that was one */
 };
 
@@ -238,29 +241,108 @@ static bool anchor_by_registers(struct finder *f, const struct a64_regime *r,
 	return false;
 }
 
-static enum gs_code find_place(struct finder *f)
+static bool place_by_registers(struct finder *f)
 {
-	struct kallsyms *ks = &f->k->ks;
+	const struct kallsyms *ks = &f->k->ks;
 
 	for (uint32_t variant = 0; variant < TABLES_PER_VCPU; variant++) {
 		for (uint32_t i = 0; i < f->vcpus; i++) {
 			struct a64_regime r;
 
-			if (!regime_of(f, i, variant, &r))
-				continue;
-			if (ks->absolute ? anchor_by_address(f, &r, ks->address[0])
-					 : anchor_by_registers(f, &r, &f->regs[i])) {
-				if (!ks->absolute)
-					kallsyms_rebase(ks, f->k->voffset);
-				return GS_OK;
-			}
+			if (regime_of(f, i, variant, &r) &&
+			    (ks->absolute ? anchor_by_address(f, &r, ks->address[0])
+					  : anchor_by_registers(f, &r, &f->regs[i])))
+				return true;
 		}
 	}
-	return gs_fail(
-		f->err, GS_ENOENT,
-		"a kernel symbol table is at guest-physical %#" PRIx64
-		", but no vCPU's page table leads to it (MMU still off, or registers unknown)",
-		f->k->proof_pa.a);
+	return false;
+}
+
+/* Forms of a kernel's half that Linux has been built with: pages and bits of an address. */
+static const struct shape {
+	uint8_t granule_bits, va_bits;
+} shapes[] = {
+	{ 12, 48 }, { 12, 52 }, { 14, 47 }, { 14, 52 }, { 14, 48 },
+	{ 16, 52 }, { 16, 48 }, { 12, 39 }, { 14, 36 }, { 16, 42 },
+};
+
+static bool regime_of_shape(const struct shape *s, struct a64_regime *r)
+{
+	static const uint64_t tg1[] = { [12] = 2, [14] = 1, [16] = 3 };
+	/* EPD0, T1SZ, TG1, 52-bit output addresses for 52-bit input addresses: IPS 6, and DS */
+	uint64_t tcr = UINT64_C(1) << 7 | (uint64_t)(64 - s->va_bits) << 16 |
+		       tg1[s->granule_bits] << 30 | UINT64_C(5) << 32;
+
+	if (s->va_bits == 52)
+		tcr = (tcr & ~(UINT64_C(7) << 32)) | UINT64_C(6) << 32 | UINT64_C(1) << 59;
+	return !a64_regime_init(r, tcr, 0, 0) && r->half[1].enabled;
+}
+
+/* Entries of a top table are few and lead to RAM; what else lies in the image is hardly so. */
+static bool looks_like_root(const struct finder *f, const struct a64_half *h, gpa_t table)
+{
+	uint32_t valid = 0;
+
+	for (uint64_t i = 0; i < 512; i++) {
+		uint64_t entry;
+
+		if (guest_read_u64(f->g, GPA(table.a + i * sizeof(entry)), &entry))
+			return false;
+		if (!entry)
+			continue;
+		uint64_t next = BITS(entry, 47, h->granule_bits) << h->granule_bits;
+		if ((entry & 3) != 3 || !guest_range_find(f->g, GPA(next)))
+			return false;
+		valid++;
+	}
+	return valid && valid <= ROOT_ENTRIES_MAX;
+}
+
+/*
+ * Without registers: swapper_pg_dir lies in the image, between its read-only data and its init text
+ * (vmlinux.lds.S, 5.10 to 7.3), and is known by mapping the symbol table to where it was found.
+ */
+static bool place_by_search(struct finder *f)
+{
+	const struct kallsyms *ks = &f->k->ks;
+	const struct guest_range *range = guest_range_find(f->g, f->k->proof_pa);
+	uint64_t start = f->k->proof_pa.a - gs_min(f->k->proof_pa.a - range->start.a, IMAGE_REACH);
+	uint64_t end = f->k->proof_pa.a +
+		       gs_min(range->size - (f->k->proof_pa.a - range->start.a), IMAGE_REACH);
+	uint64_t budget = ROOT_BUDGET;
+
+	for (size_t s = 0; s < ARRAY_SIZE(shapes); s++) {
+		struct a64_regime r;
+		uint64_t page = UINT64_C(1) << shapes[s].granule_bits;
+		gva_t va;
+
+		if (!regime_of_shape(&shapes[s], &r))
+			continue;
+		for (uint64_t at = gs_align_up(start, page); at + page <= end; at += page) {
+			r.half[1].table = GPA(at);
+			if (ks->absolute ? anchor_by_address(f, &r, ks->address[0])
+					 : looks_like_root(f, &r.half[1], GPA(at)) &&
+						   a64_find_highest(&r, f->g, f->k->proof_pa,
+								    &budget, &va) &&
+						   anchor(f, &r, va.a - f->k->proof_pa.a))
+				return true;
+		}
+	}
+	return false;
+}
+
+static enum gs_code find_place(struct finder *f)
+{
+	struct kallsyms *ks = &f->k->ks;
+
+	if (!place_by_registers(f) && !place_by_search(f))
+		return gs_fail(f->err, GS_ENOENT,
+			       "a kernel symbol table is at guest-physical %#" PRIx64
+			       ", but no page table leads to it (MMU still off?)",
+			       f->k->proof_pa.a);
+	if (!ks->absolute)
+		kallsyms_rebase(ks, f->k->voffset);
+	return GS_OK;
 }
 
 static struct lnx_range range_of(struct lnx_kernel *k, const char *start, const char *end)
@@ -357,7 +439,7 @@ static enum gs_code read_types(struct finder *f, gpa_t at, size_t size)
 
 struct rodata_scan {
 	bool types, banner;
-	uint32_t tried; /* headers that may be those of the types */
+	uint32_t tried;	       /* headers that may be those of the types */
 	enum gs_code types_rc; /* of the last one */
 };
 

@@ -26,8 +26,8 @@
 #include "base/error.h"
 
 /* The tables of the largest kernel seen (7.3, 240,018 symbols) span 6 MiB around token_index. */
-#define KALLSYMS_REACH_BEFORE (UINT64_C(16) << 20)
-#define KALLSYMS_REACH_AFTER  (UINT64_C(16) << 20)
+#define KALLSYMS_REACH_BEFORE (UINT64_C(8) << 20)
+#define KALLSYMS_REACH_AFTER  (UINT64_C(4) << 20)
 
 #define KALLSYMS_MIN_SYMS 1024
 #define KALLSYMS_MAX_SYMS (1u << 21)

@@ -31,7 +31,8 @@ ALWAYS_BLOCKED = ('w_futex', 'w_pipe', 'w_poll', 'w_epoll', 'w_sleep', 'w_sock',
 BLOCKED_IN = {'w_futex': 'do_futex', 'w_pipe': 'pipe_read', 'w_poll': 'do_sys_poll', 'w_epoll': 'do_epoll_wait',
               'w_sleep': 'hrtimer_nanosleep', 'w_sock': 'unix_stream_read_generic', 'w_flock': 'flock_lock_inode_wait',
               'w_parent': 'do_wait', 'w_stopped': 'do_signal_stop'}
-BLOCKED_IN_ALSO = {'w_flock': ('locks_lock_inode_wait', '__do_sys_flock'), 'w_stopped': ('get_signal',)}
+BLOCKED_IN_ALSO = {'w_pipe': ('anon_pipe_read',), 'w_flock': ('locks_lock_inode_wait', '__do_sys_flock'),
+                   'w_stopped': ('get_signal',)}
 
 
 class Malformed(Exception):
@@ -65,6 +66,7 @@ class Truth:
 
 
 FRAME = re.compile(r'\[<[0-9a-f]+>\] (\S+?)(?:\+0x([0-9a-f]+)/0x([0-9a-f]+))?(?: \[(\S+)\])?$')
+WORKING_ON = re.compile(r'^(kworker/u?[0-9]+:[0-9]+[A-Z]*)[-+].*')
 PRINTK = re.compile(r'\[ *[0-9]+\.[0-9]+\] ')
 
 
@@ -177,8 +179,7 @@ def plain_comm(thread):
     """The name in the task: of kernel threads, /proc shows the whole name, and what a kworker works on."""
     if not thread.flags & PF_KTHREAD:
         return thread.comm
-    comm = re.split('[-+]', thread.comm)[0] if thread.comm.startswith('kworker/') else thread.comm
-    return comm[:COMM_MAX]
+    return WORKING_ON.sub(r'\1', thread.comm)[:COMM_MAX]
 
 
 def show(frames):

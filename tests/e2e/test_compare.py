@@ -174,6 +174,16 @@ class CompareTest(unittest.TestCase):
         self.w.document['tasks'][0]['comm'] = 'other'
         self.expect('pid, ppid and name')
 
+    def test_rescuers_have_their_whole_name(self):
+        for t in (self.w.t1, self.w.t2):
+            t[11]['comm'] = 'kworker/R-rcu_gp'
+        self.w.threads[11]['comm'] = 'kworker/R-rcu_g'
+        self.w.regroup()
+        self.expect()
+        self.w.threads[11]['comm'] = 'kworker/R'
+        self.w.regroup()
+        self.expect('pid, ppid and name')
+
     def test_wrong_flags_fail(self):
         self.w.threads[KWORKER]['flags'] ^= 4
         self.expect('flags, priority')

@@ -58,12 +58,9 @@ static const struct {
 
 /* Functions of the scheduler and of the locks, with the ends of their sections. */
 static const struct symtab_symbol special[] = {
-	{ 0x18000, "__sched_text_start", 'T' },
-	{ 0x18000, "__switch_to", 'T' },
-	{ 0x18200, "schedule", 'T' },
-	{ 0x18400, "__sched_text_end", 'T' },
-	{ 0x18400, "__lock_text_start", 'T' },
-	{ 0x18400, "_raw_spin_lock", 'T' },
+	{ 0x18000, "__sched_text_start", 'T' }, { 0x18000, "__switch_to", 'T' },
+	{ 0x18200, "schedule", 'T' },		{ 0x18400, "__sched_text_end", 'T' },
+	{ 0x18400, "__lock_text_start", 'T' },	{ 0x18400, "_raw_spin_lock", 'T' },
 	{ 0x18600, "__lock_text_end", 'T' },
 };
 
@@ -205,8 +202,8 @@ static uint32_t *put_address(uint32_t *code, uint64_t pc, unsigned int reg, uint
 {
 	uint64_t pages = (target >> 12) - (pc >> 12);
 
-	*code++ = 0x90000000u | (uint32_t)(pages & 3) << 29 | (uint32_t)(pages >> 2 & 0x7ffff) << 5 |
-		  reg; // adrp
+	*code++ = 0x90000000u | (uint32_t)(pages & 3) << 29 |
+		  (uint32_t)(pages >> 2 & 0x7ffff) << 5 | reg;			   // adrp
 	*code++ = 0x91000000u | (uint32_t)(target & 0xfff) << 10 | reg << 5 | reg; // add
 	return code;
 }
@@ -223,7 +220,8 @@ static void make_code(struct linux_guest *g)
 	code = lg_image(g, entry - lg_image_va(g, 0) + 0x20);
 	// an address that is not the one: gcc loads others before
 	code = put_address(code, entry + 0x20, 3, lg_image_va(g, LG_PERCPU + 0x1f00));
-	code = put_address(code, entry + 0x28, 19, lg_image_va(g, LG_PERCPU + LG_PERCPU_ENTRY_TASK));
+	code = put_address(code, entry + 0x28, 19,
+			   lg_image_va(g, LG_PERCPU + LG_PERCPU_ENTRY_TASK));
 	*code++ = 0xd538d094; // mrs x20, tpidr_el1
 	*code++ = 0xf8746a73; // ldr x19, [x19, x20]
 	*code++ = 0xd5184113; // msr sp_el0, x19
@@ -253,9 +251,9 @@ static void make_table(struct linux_guest *g)
 
 static void make_types(struct linux_guest *g)
 {
-	struct typeinfo_form form = {
-		.old = g->form.old, .meta = g->form.meta, .no_percpu = g->form.old
-	};
+	struct typeinfo_form form = { .old = g->form.old,
+				      .meta = g->form.meta,
+				      .no_percpu = g->form.old };
 	size_t size;
 	uint8_t *types = typeinfo_make(g->form.types ? g->form.types : &form, &size);
 
@@ -482,8 +480,8 @@ static void make_idle_task(struct linux_guest *g, uint32_t i)
 	t->task->state = 0;
 	t->task->cpu = t->task->thread_cpu = i;
 	t->task->signal = g->init.signal_address;
-	t->task->tasks = (struct lg_list){ g->init.address + NODE(tasks),
-					   g->init.address + NODE(tasks) };
+	t->task->tasks =
+		(struct lg_list){ g->init.address + NODE(tasks), g->init.address + NODE(tasks) };
 	set_stack(g, t, NULL);
 	lg_push(g, t, lg_in(g, "secondary_start_kernel"));
 	t->task->fp = lg_push(g, t, lg_in(g, "do_idle"));
@@ -642,9 +640,9 @@ static void init_guest(struct linux_guest *g)
 	memory_guest_init(&g->m, g->form.vcpus);
 	ck_assert_int_eq(memory_guest_add(&g->m, GPA(LG_RAM), g->ram, g->ram_size), GS_OK);
 	g->memory_ops = g->m.guest.ops;
-	g->ops = (struct guest_ops){
-		.stop = hooked_stop, .resume = hooked_resume, .vcpu_regs = hooked_regs
-	};
+	g->ops = (struct guest_ops){ .stop = hooked_stop,
+				     .resume = hooked_resume,
+				     .vcpu_regs = hooked_regs };
 	g->m.guest.ops = &g->ops;
 	g->m.guest.priv = g;
 }
@@ -690,16 +688,19 @@ void lg_populate(struct linux_guest *g)
 	struct lg_thread *t = lg_add_process(g, 1, "init");
 	const char *entry = g->form.old ? "el0_sync" : "el0t_64_sync";
 
-	lg_block(g, t, (const char *const[]){ entry, "el0_svc", "do_epoll_wait", "schedule", NULL });
+	lg_block(g, t,
+		 (const char *const[]){ entry, "el0_svc", "do_epoll_wait", "schedule", NULL });
 	t = lg_add_process(g, 2, "kthreadd");
 	t->task->flags = LNX_PF_KTHREAD;
 	t->task->state = 0x402;
 	lg_block(g, t,
-		 (const char *const[]){ "ret_from_fork", "kthread", "worker_thread", "schedule", NULL });
+		 (const char *const[]){ "ret_from_fork", "kthread", "worker_thread", "schedule",
+					NULL });
 
 	struct lg_thread *worker = lg_add_process(g, 100, "worker");
 	lg_block(g, worker,
-		 (const char *const[]){ entry, "el0_svc", LG_NAME_64, LG_NAME_63, "schedule", NULL });
+		 (const char *const[]){ entry, "el0_svc", LG_NAME_64, LG_NAME_63, "schedule",
+					NULL });
 	t = lg_add_thread(g, worker, 101, "runner");
 	lg_stack_reset(g, t);
 	lg_push(g, t, lg_in(g, entry));

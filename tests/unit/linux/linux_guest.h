@@ -42,38 +42,38 @@
 #define LG_TRAMPOLINE  UINT64_C(0xfffffbfffdbf7000) /* what tramp_pg_dir maps */
 #define LG_VOFFSET     (UINT64_C(0xffffa3c84a000000) - LG_IMAGE)
 
-#define LG_STEXT     0x10000
-#define LG_TRAMP_TEXT 0x33000
-#define LG_ETEXT     0x34000
-#define LG_BANNER    0x34100
-#define LG_KALLSYMS  0x34800
-#define LG_BTF	     0x50004 /* aligned to 4 only, as up to 6.12 */
-#define LG_TRAMP_DIR 0x70000
-#define LG_SINITTEXT 0x80000
-#define LG_EINITTEXT 0x82000
-#define LG_PERCPU    0x90000
+#define LG_STEXT	  0x10000
+#define LG_TRAMP_TEXT	  0x33000
+#define LG_ETEXT	  0x34000
+#define LG_BANNER	  0x34100
+#define LG_KALLSYMS	  0x34800
+#define LG_BTF		  0x50004 /* aligned to 4 only, as up to 6.12 */
+#define LG_TRAMP_DIR	  0x70000
+#define LG_SINITTEXT	  0x80000
+#define LG_EINITTEXT	  0x82000
+#define LG_PERCPU	  0x90000
 #define LG_PERCPU_OFFSETS 0x92000
-#define LG_INIT_TASK 0x93000
-#define LG_INIT_SIGNAL 0x93800
-#define LG_IMAGE_SIZE 0xa0000
+#define LG_INIT_TASK	  0x93000
+#define LG_INIT_SIGNAL	  0x93800
+#define LG_IMAGE_SIZE	  0xa0000
 
 #define LG_STACK     0x4000
 #define LG_TOP	     (LG_STACK - 0x20) /* the outermost record, from the start of the stack */
 #define LG_TOP_META  (LG_STACK - LG_REGS_META_SIZE + 296)
 #define LG_VCPUS_MAX 8
-#define LG_NAME_63 "sixty_three_characters_of_a_name_that_still_fits_a_short_record"
-#define LG_NAME_64 "sixty_four_characters_of_a_name_that_no_longer_fits_short_record"
+#define LG_NAME_63   "sixty_three_characters_of_a_name_that_still_fits_a_short_record"
+#define LG_NAME_64   "sixty_four_characters_of_a_name_that_no_longer_fits_short_record"
 
 struct lg_form {
-	char style;	   /* of kallsyms; 0: 'A' */
+	char style; /* of kallsyms; 0: 'A' */
 	bool seqs;
 	bool data_symbols; /* CONFIG_KALLSYMS_ALL: _text, init_task */
 	bool old;	   /* names and types of 5.10 */
 	bool meta;	   /* exception frames of 6.19 */
 	bool no_table, no_types, no_banner;
-	uint32_t vcpus;	   /* 0: 2 */
-	uint64_t ram_size; /* 0: LG_RAM_DEFAULT */
-	uint64_t voffset;  /* 0: LG_VOFFSET */
+	uint32_t vcpus;			   /* 0: 2 */
+	uint64_t ram_size;		   /* 0: LG_RAM_DEFAULT */
+	uint64_t voffset;		   /* 0: LG_VOFFSET */
 	const struct typeinfo_form *types; /* instead of what old and meta say */
 };
 
@@ -91,9 +91,9 @@ struct lg_thread {
 #define LG_THREADS_MAX 4096
 
 struct lg_cpu {
-	uint64_t area;	   /* linear-map address of the copy of the per-CPU section */
+	uint64_t area; /* linear-map address of the copy of the per-CPU section */
 	uint8_t *bytes;
-	uint64_t offset;   /* TPIDR_EL1 */
+	uint64_t offset; /* TPIDR_EL1 */
 	uint64_t irq_stack;
 	uint8_t *irq_bytes;
 	struct lg_thread idle;
@@ -106,7 +106,7 @@ struct linux_guest {
 	const struct guest_ops *memory_ops;
 	uint8_t *ram;
 	uint64_t ram_size, voffset;
-	uint64_t swapper; /* physical */
+	uint64_t swapper;			   /* physical */
 	uint64_t next_page, next_stack, next_half; /* allocation */
 	struct symtab symtab;
 	struct symtab_symbol *symbols;
@@ -120,8 +120,8 @@ struct linux_guest {
 	enum gs_code (*on_stop)(struct linux_guest *g, uint32_t nth); /* from 1; before the stop */
 	enum gs_code (*on_resume)(struct linux_guest *g, uint32_t nth);
 	uint32_t stops, resumes;
-	uint32_t deaf; /* bit n: registers of vCPU n cannot be had */
-	uint64_t reads; /* since lg_unmap_host() */
+	uint32_t deaf;			/* bit n: registers of vCPU n cannot be had */
+	uint64_t reads;			/* since lg_unmap_host() */
 	uint64_t fail_first, fail_last; /* reads that fail, from 1 */
 	void *arg;
 };

@@ -45,8 +45,9 @@ static void put_u32(struct symtab *t, uint32_t value)
 
 /* Some sequences as they are frequent in kernels; every other code outside of ASCII gets a pair. */
 static const char *const sequences[] = {
-	"init", "_task", "el1h_64_", "sync", "irq", "__", "_text", "start", "end", "idle", "fn_",
-	"read", "write", "switch", "handler", "sched", "Tfn_", "tfn_", "lock", "_to", "do_",
+	"init",	   "_task", "el1h_64_", "sync", "irq",	"__",	 "_text",
+	"start",   "end",   "idle",	"fn_",	"read", "write", "switch",
+	"handler", "sched", "Tfn_",	"tfn_", "lock", "_to",	 "do_",
 };
 
 struct tokens {
@@ -81,7 +82,8 @@ static void make_tokens(struct tokens *k, const struct symtab_form *form)
 		}
 	}
 	// the last one has a length, or nothing would tell the table's end from padding
-	strcpy(k->text[255], form->long_tokens ? "~a_token_of_some_forty_characters_or_more~" : "~~");
+	strcpy(k->text[255],
+	       form->long_tokens ? "~a_token_of_some_forty_characters_or_more~" : "~~");
 }
 
 /* Greedy: the longest token at each place. @return codes written */

@@ -23,9 +23,9 @@ struct symtab_form {
 	bool seqs;	/* A and B; C has them always */
 	bool no_digits; /* the codes '0' … '9' stand for something else, as may happen */
 	bool long_tokens;
-	uint8_t seqs_fill; /* not 0: instead of what seqs_of_names should be */
-	uint64_t base;	   /* relative_base; 0: that of the first symbol */
-	uint64_t place;	   /* virtual address of the first byte, for style C */
+	uint8_t seqs_fill;	   /* not 0: instead of what seqs_of_names should be */
+	uint64_t base;		   /* relative_base; 0: that of the first symbol */
+	uint64_t place;		   /* virtual address of the first byte, for style C */
 	struct symtab_padding pad; /* on top of the alignment to 4 (C) or 8 */
 };
 

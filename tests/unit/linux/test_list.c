@@ -186,9 +186,9 @@ START_TEST(threads_of_what_is_no_signal_structure_are_malformed)
 	n = 5;
 	ck_assert_int_eq(lnx_threads_collect(&v, GVA(0), got, NODES, &n), GS_EMALFORMED);
 	ck_assert_uint_eq(n, 0);
-	ck_assert_int_eq(lnx_threads_collect(&v, GVA(g.threads[0].signal_address + 1), got, NODES,
-					     &n),
-			 GS_EMALFORMED);
+	ck_assert_int_eq(
+		lnx_threads_collect(&v, GVA(g.threads[0].signal_address + 1), got, NODES, &n),
+		GS_EMALFORMED);
 }
 END_TEST
 

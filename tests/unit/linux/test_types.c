@@ -35,8 +35,9 @@ static void expect(enum lnx_member m, size_t offset, size_t size)
 		      (unsigned int)types.member[m].size);
 }
 
-#define TASK(name, member) expect(LNX_M_TASK_##name, offsetof(struct lg_task, member), \
-				  sizeof(((struct lg_task *)0)->member))
+#define TASK(name, member)                                          \
+	expect(LNX_M_TASK_##name, offsetof(struct lg_task, member), \
+	       sizeof(((struct lg_task *)0)->member))
 
 static void expect_task(void)
 {

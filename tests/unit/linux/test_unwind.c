@@ -99,13 +99,19 @@ static void expect_end(enum lnx_unwind_end end, uint64_t at)
 	ck_assert_uint_eq(stack.end_at, at);
 }
 
-#define IN(function) { (function), LNX_FRAME_RETURN, 0 }
-#define LR(function) { (function), LNX_FRAME_LR, 0 }
+#define IN(function)                            \
+	{                                       \
+		(function), LNX_FRAME_RETURN, 0 \
+	}
+#define LR(function)                        \
+	{                                   \
+		(function), LNX_FRAME_LR, 0 \
+	}
 
-#define EXPECT(...)                                                                                \
-	do {                                                                                       \
-		const struct expected e_[] = { __VA_ARGS__ };                                      \
-		expect_frames(e_, ARRAY_SIZE(e_));                                                 \
+#define EXPECT(...)                                           \
+	do {                                                  \
+		const struct expected e_[] = { __VA_ARGS__ }; \
+		expect_frames(e_, ARRAY_SIZE(e_));            \
 	} while (0)
 
 #define WHOLE() expect_end(LNX_END_COMPLETE, 0)
@@ -470,14 +476,14 @@ START_TEST(link_register_of_a_leaf_is_a_frame)
 	run_in("leaf", 8);
 	regs->x[30] = lg_in(&g, "vfs_read");
 	unwind_running();
-	EXPECT({ NULL, LNX_FRAME_PC, lg_symbol(&g, "leaf") + 8 }, LR("vfs_read"),
-	       IN("el0_svc"), IN("el0t_64_sync"));
+	EXPECT({ NULL, LNX_FRAME_PC, lg_symbol(&g, "leaf") + 8 }, LR("vfs_read"), IN("el0_svc"),
+	       IN("el0t_64_sync"));
 	WHOLE();
 	// signed
 	regs->x[30] = (regs->x[30] & ((UINT64_C(1) << 48) - 1)) | UINT64_C(0x00c3) << 48;
 	unwind_running();
-	EXPECT({ NULL, LNX_FRAME_PC, lg_symbol(&g, "leaf") + 8 }, LR("vfs_read"),
-	       IN("el0_svc"), IN("el0t_64_sync"));
+	EXPECT({ NULL, LNX_FRAME_PC, lg_symbol(&g, "leaf") + 8 }, LR("vfs_read"), IN("el0_svc"),
+	       IN("el0t_64_sync"));
 }
 END_TEST
 
@@ -539,8 +545,7 @@ START_TEST(pc_of_zero_is_shown_and_the_chain_goes_on)
 	regs->pc = 0;
 	regs->x[30] = lg_in(&g, "vfs_read");
 	unwind_running();
-	EXPECT({ NULL, LNX_FRAME_PC, 0 }, LR("vfs_read"), IN("el0_svc"),
-	       IN("el0t_64_sync"));
+	EXPECT({ NULL, LNX_FRAME_PC, 0 }, LR("vfs_read"), IN("el0_svc"), IN("el0t_64_sync"));
 	WHOLE();
 }
 END_TEST
@@ -594,7 +599,9 @@ static void build_interrupted(void)
 
 START_TEST(interrupted_pc_is_marked)
 {
-	static const struct lg_form forms[] = { { .old = true }, { .seqs = true }, { .style = 'B' } };
+	static const struct lg_form forms[] = { { .old = true },
+						{ .seqs = true },
+						{ .style = 'B' } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
 		const char *entry = forms[i].old ? "el1_irq" : "el1h_64_irq";
@@ -658,9 +665,8 @@ START_TEST(exception_in_an_exception_marks_both)
 	unwind_running();
 	EXPECT({ NULL, LNX_FRAME_PC, lg_symbol(&g, "do_exit") + 0x20 }, IN("el1h_64_sync"),
 	       { NULL, LNX_FRAME_INTERRUPTED, lg_symbol(&g, "gic_handle_irq") + 0x10 },
-	       IN("el1h_64_irq"),
-	       { NULL, LNX_FRAME_INTERRUPTED, lg_symbol(&g, "vfs_read") + 0x4c }, IN("el0_svc"),
-	       IN("el0t_64_sync"));
+	       IN("el1h_64_irq"), { NULL, LNX_FRAME_INTERRUPTED, lg_symbol(&g, "vfs_read") + 0x4c },
+	       IN("el0_svc"), IN("el0t_64_sync"));
 	WHOLE();
 }
 END_TEST
@@ -673,10 +679,9 @@ START_TEST(exception_frames_of_new_kernels_are_followed)
 	lg_push(&g, t, lg_in(&g, "el1_interrupt"));
 	run_in("gic_handle_irq", 0x20);
 	unwind_running();
-	EXPECT({ NULL, LNX_FRAME_PC, lg_symbol(&g, "gic_handle_irq") + 0x20 },
-	       IN("el1_interrupt"), IN("el1h_64_irq"),
-	       { NULL, LNX_FRAME_INTERRUPTED, lg_symbol(&g, "vfs_read") + 0x4c }, IN("el0_svc"),
-	       IN("el0t_64_sync"));
+	EXPECT({ NULL, LNX_FRAME_PC, lg_symbol(&g, "gic_handle_irq") + 0x20 }, IN("el1_interrupt"),
+	       IN("el1h_64_irq"), { NULL, LNX_FRAME_INTERRUPTED, lg_symbol(&g, "vfs_read") + 0x4c },
+	       IN("el0_svc"), IN("el0t_64_sync"));
 	WHOLE();
 }
 END_TEST
@@ -727,9 +732,9 @@ END_TEST
 /* The way from the task's stack to the CPU's, and some frames there. @return the innermost record */
 static uint64_t switch_to_irq_stack(void)
 {
-	uint64_t top = LG_STACK - 0x10, lr[3] = { lg_in(&g, "call_on_irq_stack"),
-						  lg_in(&g, "do_interrupt_handler"),
-						  lg_in(&g, "generic_handle_domain_irq") };
+	uint64_t top = LG_STACK - 0x10,
+		 lr[3] = { lg_in(&g, "call_on_irq_stack"), lg_in(&g, "do_interrupt_handler"),
+			   lg_in(&g, "generic_handle_domain_irq") };
 	uint64_t fp = t->fp;
 
 	for (int i = 0; i < 3; i++) {
@@ -831,8 +836,8 @@ START_TEST(idle_vcpu_in_a_leaf_has_its_caller)
 	t = &g.cpu[1].idle;
 	regs = &g.m.regs[1];
 	unwind_running();
-	EXPECT({ NULL, LNX_FRAME_PC, lg_symbol(&g, "cpu_do_idle") + 8 },
-	       LR("arch_cpu_idle"), IN("do_idle"), IN("secondary_start_kernel"));
+	EXPECT({ NULL, LNX_FRAME_PC, lg_symbol(&g, "cpu_do_idle") + 8 }, LR("arch_cpu_idle"),
+	       IN("do_idle"), IN("secondary_start_kernel"));
 	WHOLE();
 }
 END_TEST
@@ -852,7 +857,9 @@ START_TEST(stacks_of_noise_end)
 			switch (prng_below(&seed, 6)) {
 			case 0:
 			case 1: word = t->stack + prng_below(&seed, LG_STACK); break;
-			case 2: word = (t->stack + prng_below(&seed, LG_STACK)) & ~UINT64_C(7); break;
+			case 2:
+				word = (t->stack + prng_below(&seed, LG_STACK)) & ~UINT64_C(7);
+				break;
 			case 3: word = lg_symbol(&g, "vfs_read") + prng_below(&seed, 64); break;
 			case 4: word = 0; break;
 			default: break;

@@ -51,9 +51,10 @@ static void scalars(struct maker *m)
 	m->u32 = good(btf__add_int(m->btf, "unsigned int", 4, 0));
 	m->s32 = good(btf__add_typedef(m->btf, "pid_t",
 				       good(btf__add_int(m->btf, "int", 4, BTF_INT_SIGNED))));
-	m->u64 = good(btf__add_typedef(
-		m->btf, "u64", good(btf__add_int(m->btf, "unsigned long long", 8, 0))));
-	m->comm = good(btf__add_array(m->btf, m->u32, good(btf__add_int(m->btf, "char", 1, 1)), 16));
+	m->u64 = good(btf__add_typedef(m->btf, "u64",
+				       good(btf__add_int(m->btf, "unsigned long long", 8, 0))));
+	m->comm =
+		good(btf__add_array(m->btf, m->u32, good(btf__add_int(m->btf, "char", 1, 1)), 16));
 	m->ptr = good(btf__add_volatile(m->btf, good(btf__add_ptr(m->btf, 0))));
 	m->list = good(btf__add_struct(m->btf, "list_head", 16));
 	good(btf__add_field(m->btf, "next", m->ptr, 0, 0));

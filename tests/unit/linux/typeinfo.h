@@ -83,14 +83,14 @@ _Static_assert(sizeof(struct lg_regs) == LG_REGS_SIZE, "as 5.10 to 6.12 have it"
 #define LG_PERCPU_SIZE		 0x2000
 
 struct typeinfo_form {
-	bool old;	   /* member names of 5.10: state, cpu in the task, real_start_time */
-	bool meta;	   /* struct frame_record_meta, as 6.19 and later */
-	bool no_percpu;	   /* no section of per-CPU variables, as 5.10 */
-	bool int_on_cpu;   /* on_cpu as 4 bytes instead of 1 */
-	bool small;	   /* without what fills it up to the size of a kernel's BTF */
-	const char *omit;  /* "task_struct.pid" or "pt_regs": left out */
+	bool old;	    /* member names of 5.10: state, cpu in the task, real_start_time */
+	bool meta;	    /* struct frame_record_meta, as 6.19 and later */
+	bool no_percpu;	    /* no section of per-CPU variables, as 5.10 */
+	bool int_on_cpu;    /* on_cpu as 4 bytes instead of 1 */
+	bool small;	    /* without what fills it up to the size of a kernel's BTF */
+	const char *omit;   /* "task_struct.pid" or "pt_regs": left out */
 	const char *beyond; /* "task_struct.pid": at an offset outside of the structure */
-	const char *odd;   /* "task_struct.pid": not at a whole byte */
+	const char *odd;    /* "task_struct.pid": not at a whole byte */
 };
 
 /** @return bytes to be freed with free() */
