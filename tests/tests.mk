@@ -101,7 +101,7 @@ demo-build: testbed-parts all
 CASES ?=
 unit_program = $(BUILD)/$(HOST_ARCH)/$(1)/tests/unit-$(2)
 # ThreadSanitizer of gcc 12 does not know the wide address randomisation of newer kernels
-UNIT_RUNS := $(foreach f,debug asan,$(foreach s,$(UNIT_SUITES),'unit-$s.$f=$(call unit_program,$f,$s)')) \
+UNIT_RUNS := $(foreach f,asan debug,$(foreach s,$(UNIT_SUITES),'unit-$s.$f=$(call unit_program,$f,$s)')) \
              $(foreach s,$(TSAN_SUITES),'unit-$s.tsan=setarch -R $(call unit_program,tsan,$s)') \
              'runner=tests/test-run-suites' 'compare=python3 -B tests/e2e/test_compare.py'
 E2E_RUNS := 'cli=PATH=$(abspath $(BUILD)/$(HOST_ARCH)/release):$$PATH tests/e2e/cli/run-table any tests/e2e/cli/*.t' \
