@@ -48,6 +48,8 @@ int cli_cmd_run(int argc, char **argv);
 int cli_cmd_snap(int argc, char **argv);
 int cli_cmd_show(int argc, char **argv);
 int cli_cmd_status(int argc, char **argv);
+int cli_cmd_kcdata(int argc, char **argv);
+int cli_cmd_attach(int argc, char **argv);
 
 /**
  * Child of every subcommand's argp: --help and --usage, which argp's own would answer with its own

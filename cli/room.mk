@@ -5,4 +5,6 @@ cli_SRCS  := cli/main.c cli/common.c cli/remote.c cli/console.c cli/until.c cli/
 ifeq ($(ARCH),aarch64)
   cli_SRCS += cli/run_machine.c
 endif
+cli_SRCS += cli/cmd_kcdata.c
+cli_SRCS += cli/cmd_attach.c
 cli_DOORS :=

@@ -148,13 +148,37 @@ enum kcd_finding {
 	KCD_FIND_CONTAINER_ID,	   /* a container's END with another id than its BEGIN */
 	KCD_FIND_CONTAINER_OPEN,   /* END of the buffer inside of a container */
 	KCD_FIND_TOO_DEEP,	   /* more than KCD_DEPTH_MAX containers in each other */
+	/* wrong in both modes, of compressed buffers (compress.h) */
+	KCD_FIND_FRAME,	    /* the wrapper lacks something: a descriptor, the inner BEGIN, bytes */
+	KCD_FIND_ALGORITHM, /* compressed in a way that is not known */
+	KCD_FIND_DATA,	    /* the compressed bytes are damaged, or have no end */
+	KCD_FIND_LENGTH,    /* what comes out is not as long as the wrapper says */
+	KCD_FIND_LIMIT,	    /* over a limit of the reader: size or window of what is compressed */
+	/* wrong in both modes, seen by those who look into records (validate.h, json_view.h) */
+	KCD_FIND_NESTED, /* a nested buffer that is none, or is compressed */
 	/* wrong in strict mode, reported in tolerant mode */
 	KCD_FIND_CONTAINER_STRAY, /* a container's END where none is open (tolerant: skipped) */
 	KCD_FIND_PADDING,	  /* padding that is not zero */
 	KCD_FIND_UNALIGNED,	  /* a payload size that is not a multiple of 16 */
 	KCD_FIND_MAGIC_INSIDE,	  /* a buffer's magic inside of a buffer */
 	KCD_FIND_TRAILING,	  /* bytes other than zero behind the END */
+	/* the same, of compressed buffers */
+	KCD_FIND_FRAME_EXTRA, /* other items than the three descriptors in the wrapper */
+	KCD_FIND_FRAME_END,   /* no END behind the compressed bytes */
+	KCD_FIND_SPAN_TAIL,   /* bytes behind the end of the compressed data */
+	/* wrong in strict mode of kcd_validate(), and in Apple's library */
+	KCD_FIND_KEY_REPEATED,	     /* two records of one name in one container */
+	KCD_FIND_CONTAINER_REPEATED, /* two siblings of one container type with one id */
+	KCD_FIND_TYPEDEF,	     /* a type definition that is not to be used */
+	KCD_FIND_TOO_LARGE,	     /* 4 GiB or more */
+	/* wrong in strict mode of kcd_validate() */
+	KCD_FIND_FLAGS,		 /* flags that say something else than this type's flags can */
+	KCD_FIND_VALUE_SHORT,	 /* a named value or a scalar without room for its value */
+	KCD_FIND_VALUE_NAME,	 /* a named value whose name is empty, has no end, or breaks JSON */
+	KCD_FIND_MAGIC_UNCOMMON, /* a buffer of a kind that Apple's readers do not open */
 };
+
+#define KCD_FINDINGS (KCD_FIND_MAGIC_UNCOMMON + 1)
 
 /** Name of a finding for programs ("padding-not-zero", ...); never NULL. */
 const char *kcd_finding_name(enum kcd_finding finding);
@@ -221,6 +245,8 @@ typedef void (*kcd_less_fn)(void *arg, struct kcd_chunk *chunk);
 enum kcd_writer_flag {
 	/* No BEGIN: a run of items to be spliced into another stream by kcd_append_items/_chain. */
 	KCD_WRITER_FRAGMENT = 1u << 0,
+	/* BEGIN without KCD_FLAG_HAS_PADDING, as writers had it before padding was recorded. */
+	KCD_WRITER_OLD_BEGIN = 1u << 1,
 };
 
 /**
@@ -358,6 +384,16 @@ KCD_MUST_USE enum kcd_code kcd_container_begin(struct kcd_writer *w, uint32_t co
  * @return KCD_OK; KCD_EINVAL: none is open, or its id is another
  */
 KCD_MUST_USE enum kcd_code kcd_container_end(struct kcd_writer *w, uint64_t id);
+
+struct kcd_item;
+
+/**
+ * Append an item as a reader gave it, byte for byte: old encodings, sizes that are no multiple of
+ * 16 and what padding holds are kept. Items of containers open and close containers.
+ *
+ * @return as kcd_append(); KCD_EINVAL: a container's END that does not fit, a buffer's BEGIN
+ */
+KCD_MUST_USE enum kcd_code kcd_append_item(struct kcd_writer *w, const struct kcd_item *item);
 
 struct kcd_type;
 

@@ -52,11 +52,28 @@ const char *kcd_finding_name(enum kcd_finding finding)
 	case KCD_FIND_CONTAINER_ID: return "container-id-mismatch";
 	case KCD_FIND_CONTAINER_OPEN: return "container-not-closed";
 	case KCD_FIND_TOO_DEEP: return "too-deep";
+	case KCD_FIND_FRAME: return "compressed-frame";
+	case KCD_FIND_ALGORITHM: return "compressed-algorithm-unknown";
+	case KCD_FIND_DATA: return "compressed-data";
+	case KCD_FIND_LENGTH: return "compressed-length";
+	case KCD_FIND_LIMIT: return "compressed-over-limit";
+	case KCD_FIND_NESTED: return "nested-buffer";
 	case KCD_FIND_CONTAINER_STRAY: return "container-end-stray";
 	case KCD_FIND_PADDING: return "padding-not-zero";
 	case KCD_FIND_UNALIGNED: return "size-unaligned";
 	case KCD_FIND_MAGIC_INSIDE: return "magic-inside";
 	case KCD_FIND_TRAILING: return "trailing-bytes";
+	case KCD_FIND_FRAME_EXTRA: return "compressed-frame-extra";
+	case KCD_FIND_FRAME_END: return "compressed-frame-end";
+	case KCD_FIND_SPAN_TAIL: return "compressed-span-tail";
+	case KCD_FIND_KEY_REPEATED: return "key-repeated";
+	case KCD_FIND_CONTAINER_REPEATED: return "container-repeated";
+	case KCD_FIND_TYPEDEF: return "type-definition";
+	case KCD_FIND_TOO_LARGE: return "too-large";
+	case KCD_FIND_FLAGS: return "flags";
+	case KCD_FIND_VALUE_SHORT: return "value-too-short";
+	case KCD_FIND_VALUE_NAME: return "value-name";
+	case KCD_FIND_MAGIC_UNCOMMON: return "magic-uncommon";
 	}
 	return "unknown";
 }

@@ -2,6 +2,10 @@
 /* The table of known types. Layouts come from the structures of stackshot_types.h. */
 #include "kcdata/schema.h"
 
+#include <stdio.h>
+#include <string.h>
+
+#include "kcdata/crashinfo_types.h"
 #include "kcdata/stackshot_types.h"
 
 uint32_t kcd_kind_size(uint32_t kind)
@@ -22,6 +26,7 @@ uint32_t kcd_kind_size(uint32_t kind)
 #define XN(member, name) KCD_FIELD_FLAGS(S, member, name, KCD_FIELD_HEX)
 
 /* The only field of scalars; the key of the type is their name. */
+static const struct kcd_field u8_value[] = { { "value", 0, KCD_UINT8, 0, 0 } };
 static const struct kcd_field i32_value[] = { { "value", 0, KCD_INT32, 0, 0 } };
 static const struct kcd_field u32_value[] = { { "value", 0, KCD_UINT32, 0, 0 } };
 static const struct kcd_field i64_value[] = { { "value", 0, KCD_INT64, 0, 0 } };
@@ -330,6 +335,79 @@ static const struct kcd_field exclaves_crash_threadinfo[] = { X(tcei_scid), F(tc
 							      X(tcei_flags) };
 #undef S
 
+#define S struct kcd_bsdinfo_with_uniqid
+static const struct kcd_field bsdinfo_with_uniqid[] = { F(p_uuid), F(p_uniqueid), F(p_puniqueid) };
+#undef S
+#define S struct kcd_rusage_info
+static const struct kcd_field rusage_info[] = {
+	F(ri_uuid),
+	F(ri_user_time),
+	F(ri_system_time),
+	F(ri_pkg_idle_wkups),
+	F(ri_interrupt_wkups),
+	F(ri_pageins),
+	F(ri_wired_size),
+	F(ri_resident_size),
+	F(ri_phys_footprint),
+	F(ri_proc_start_abstime),
+	F(ri_proc_exit_abstime),
+	F(ri_child_user_time),
+	F(ri_child_system_time),
+	F(ri_child_pkg_idle_wkups),
+	F(ri_child_interrupt_wkups),
+	F(ri_child_pageins),
+	F(ri_child_elapsed_abstime),
+	F(ri_diskio_bytesread),
+	F(ri_diskio_byteswritten),
+	F(ri_cpu_time_qos_default),
+	F(ri_cpu_time_qos_maintenance),
+	F(ri_cpu_time_qos_background),
+	F(ri_cpu_time_qos_utility),
+	F(ri_cpu_time_qos_legacy),
+	F(ri_cpu_time_qos_user_initiated),
+	N(ri_cpu_time_qos_user_interactive, "ri_cpu_time_qos_user_interactiv"),
+	F(ri_billed_system_time),
+	F(ri_serviced_system_time),
+};
+#undef S
+#define S struct kcd_proc_starttime
+static const struct kcd_field proc_starttime[] = { F(tv_sec), F(tv_usec) };
+#undef S
+#define S struct kcd_exception_codes
+static const struct kcd_field exception_codes[] = { X(code_0), X(code_1) };
+#undef S
+#define S struct kcd_jit_address_range
+static const struct kcd_field jit_address_range[] = { X(start_address), X(end_address) };
+#undef S
+#define S struct kcd_crash_mb
+static const struct kcd_field crash_mb[] = { X(start_address) };
+#undef S
+#define S struct kcd_exit_reason_snapshot
+static const struct kcd_field exit_reason_snapshot[] = { F(ers_namespace), X(ers_code),
+							 X(ers_flags) };
+#undef S
+#define S struct kcd_exit_reason_codesigning_info
+static const struct kcd_field exit_reason_codesigning[] = {
+	X(ceri_virt_addr),
+	X(ceri_file_offset),
+	F(ceri_pathname),
+	F(ceri_filename),
+	F(ceri_codesig_modtime_secs),
+	F(ceri_codesig_modtime_nsecs),
+	F(ceri_page_modtime_secs),
+	F(ceri_page_modtime_nsecs),
+	F(ceri_path_truncated),
+	F(ceri_object_codesigned),
+	F(ceri_page_codesig_validated),
+	F(ceri_page_codesig_tainted),
+	F(ceri_page_codesig_nx),
+	F(ceri_page_wpmapped),
+	F(ceri_page_slid),
+	F(ceri_page_dirty),
+	F(ceri_page_shadow_depth),
+};
+#undef S
+
 #undef F
 #undef X
 #undef N
@@ -407,7 +485,77 @@ static const struct kcd_type types[] = {
 	SPECIAL(KCD_TYPE_NESTED_KCDATA, "NESTED_KCDATA"),
 	STRUCT(KCD_TYPE_LIBRARY_AOTINFO, "LIBRARY_AOTINFO", "dyld_aot_info", aot_info, 56),
 
-	OLD_SCALAR(0x81A, "CRASHED_THREADID", "crashed_threadid", u64_value, 8, 8),
+	BYTES(KCD_CRASH_EXTMODINFO, "EXTMODINFO", "TASK_CRASHINFO_EXTMODINFO"),
+	STRUCT(KCD_CRASH_BSDINFOWITHUNIQID, "BSDINFOWITHUNIQID", "proc_uniqidentifierinfo",
+	       bsdinfo_with_uniqid, 32),
+	BYTES(KCD_CRASH_TASKDYLD_INFO, "TASKDYLD_INFO", "TASK_CRASHINFO_TASKDYLD_INFO"),
+	BYTES(KCD_CRASH_UUID, "UUID", "TASK_CRASHINFO_UUID"),
+	SCALAR(KCD_CRASH_PID, "PID", "pid", i32_value, 4),
+	SCALAR(KCD_CRASH_PPID, "PPID", "ppid", i32_value, 4),
+	BYTES(KCD_CRASH_RUSAGE, "RUSAGE", "Type_0x807"),
+	STRUCT(KCD_CRASH_RUSAGE_INFO, "RUSAGE_INFO", "rusage_info", rusage_info, 232),
+	STRING(KCD_CRASH_PROC_NAME, "PROC_NAME", "p_comm"),
+	STRUCT(KCD_CRASH_PROC_STARTTIME, "PROC_STARTTIME", "proc_starttime", proc_starttime, 16),
+	SCALAR(KCD_CRASH_USERSTACK, "USERSTACK", "userstack_ptr", x64_value, 8),
+	SCALAR(KCD_CRASH_ARGSLEN, "ARGSLEN", "p_argslen", i32_value, 4),
+	STRUCT(KCD_CRASH_EXCEPTION_CODES, "EXCEPTION_CODES", "mach_exception_data_t",
+	       exception_codes, 16),
+	STRING(KCD_CRASH_PROC_PATH, "PROC_PATH", "p_path"),
+	SCALAR(KCD_CRASH_PROC_CSFLAGS, "PROC_CSFLAGS", "p_csflags", i32_value, 4),
+	SCALAR(KCD_CRASH_PROC_STATUS, "PROC_STATUS", "p_status", u8_value, 1),
+	SCALAR(KCD_CRASH_UID, "UID", "uid", i32_value, 4),
+	SCALAR(KCD_CRASH_GID, "GID", "gid", i32_value, 4),
+	SCALAR(KCD_CRASH_PROC_ARGC, "PROC_ARGC", "argc", i32_value, 4),
+	SCALAR(KCD_CRASH_PROC_FLAGS, "PROC_FLAGS", "p_flags", i32_value, 4),
+	SCALAR(KCD_CRASH_CPUTYPE, "CPUTYPE", "cputype", i32_value, 4),
+	BYTES(KCD_CRASH_WORKQUEUEINFO, "WORKQUEUEINFO", "TASK_CRASHINFO_WORKQUEUEINFO"),
+	SCALAR(KCD_CRASH_RESPONSIBLE_PID, "RESPONSIBLE_PID", "responsible_pid", i32_value, 4),
+	SCALAR(KCD_CRASH_DIRTY_FLAGS, "DIRTY_FLAGS", "dirty_flags", i32_value, 4),
+	OLD_SCALAR(KCD_CRASH_CRASHED_THREADID, "CRASHED_THREADID", "crashed_threadid", u64_value, 8,
+		   8),
+	SCALAR(KCD_CRASH_COALITION_ID, "COALITION_ID", "coalition_id", u64_value, 8),
+	BYTES(KCD_CRASH_UDATA_PTRS, "UDATA_PTRS", NULL),
+	BYTES(KCD_CRASH_MEMORY_LIMIT, "MEMORY_LIMIT", NULL),
+	BYTES(0x81E, "LEDGER_81E", NULL),
+	BYTES(0x81F, "LEDGER_81F", NULL),
+	BYTES(0x820, "LEDGER_820", NULL),
+	BYTES(0x821, "LEDGER_821", NULL),
+	BYTES(0x822, "LEDGER_822", NULL),
+	BYTES(0x823, "LEDGER_823", NULL),
+	BYTES(0x824, "LEDGER_824", NULL),
+	BYTES(0x825, "LEDGER_825", NULL),
+	BYTES(0x826, "LEDGER_826", NULL),
+	BYTES(0x827, "LEDGER_827", NULL),
+	BYTES(0x828, "LEDGER_828", NULL),
+	BYTES(0x829, "LEDGER_829", NULL),
+	BYTES(0x82A, "LEDGER_82A", NULL),
+	BYTES(KCD_CRASH_PROC_PERSONA_ID, "PROC_PERSONA_ID", NULL),
+	BYTES(KCD_CRASH_MEMORY_LIMIT_INCREASE, "MEMORY_LIMIT_INCREASE", NULL),
+	BYTES(0x82D, "LEDGER_82D", NULL),
+	BYTES(0x82E, "LEDGER_82E", NULL),
+	BYTES(0x82F, "LEDGER_82F", NULL),
+	BYTES(0x830, "LEDGER_830", NULL),
+	BYTES(0x831, "LEDGER_831", NULL),
+	BYTES(0x832, "LEDGER_832", NULL),
+	BYTES(0x833, "LEDGER_833", NULL),
+	BYTES(0x834, "LEDGER_834", NULL),
+	BYTES(KCD_CRASH_MEMORYSTATUS_EFFECTIVE_PRIORITY, "MEMORYSTATUS_EFFECTIVE_PRIORITY", NULL),
+	BYTES(KCD_CRASH_KERNEL_TRIAGE_INFO_V1, "KERNEL_TRIAGE_INFO_V1", NULL),
+	BYTES(KCD_CRASH_TASK_IS_CORPSE_FORK, "TASK_IS_CORPSE_FORK", NULL),
+	BYTES(KCD_CRASH_EXCEPTION_TYPE, "EXCEPTION_TYPE", NULL),
+	BYTES(KCD_CRASH_CRASH_COUNT, "CRASH_COUNT", NULL),
+	BYTES(KCD_CRASH_THROTTLE_TIMEOUT, "THROTTLE_TIMEOUT", NULL),
+	STRING(KCD_CRASH_CS_SIGNING_ID, "CS_SIGNING_ID", "cs_signing_id"),
+	STRING(KCD_CRASH_CS_TEAM_ID, "CS_TEAM_ID", "cs_team_id"),
+	SCALAR(KCD_CRASH_CS_VALIDATION_CATEGORY, "CS_VALIDATION_CATEGORY", "cs_validation_category",
+	       u32_value, 4),
+	SCALAR(KCD_CRASH_CS_TRUST_LEVEL, "CS_TRUST_LEVEL", "cs_trust_level", u32_value, 4),
+	BYTES(KCD_CRASH_PROC_CPUTYPE, "PROC_CPUTYPE", NULL),
+	STRUCT(KCD_CRASH_JIT_ADDRESS_RANGE, "JIT_ADDRESS_RANGE", "jit_address_range",
+	       jit_address_range, 16),
+	/* the stock reader gives this one no name of its own */
+	STRUCT(KCD_CRASH_MB, "MB", "anon", crash_mb, 8),
+	SCALAR(KCD_CRASH_CS_AUXILIARY_INFO, "CS_AUXILIARY_INFO", "cs_auxiliary_info", x64_value, 8),
 
 	STRUCT(KCD_SS_IOSTATS, "IOSTATS", "io_statistics", io_stats, 160),
 	STRUCT(KCD_SS_GLOBAL_MEM_STATS, "GLOBAL_MEM_STATS", "mem_and_io_snapshot", mem_and_io, 61),
@@ -489,7 +637,7 @@ static const struct kcd_type types[] = {
 	CONTAINER(KCD_SS_CONTAINER_PORTLABEL, "PORTLABEL", "portlabels"),
 	MERGED(KCD_SS_PORTLABEL, "PORTLABEL", "portlabel_info", portlabel, 5),
 	STRING(KCD_SS_PORTLABEL_NAME, "PORTLABEL_NAME", "portlabel_name"),
-	BYTES(KCD_SS_DYLD_COMPACTINFO, "DYLD_COMPACTINFO", NULL),
+	BYTES(KCD_SS_DYLD_COMPACTINFO, "DYLD_COMPACTINFO", "STACKSHOT_KCTYPE_DYLD_COMPACTINFO"),
 	STRUCT(KCD_SS_SUSPENSION_INFO, "SUSPENSION_INFO", "suspension_info", suspension_info, 32),
 	STRUCT(KCD_SS_SUSPENSION_SOURCE, "SUSPENSION_SOURCE", "suspension_source",
 	       suspension_source, 85),
@@ -534,6 +682,18 @@ static const struct kcd_type types[] = {
 	STRUCT(KCD_SS_LATENCY_INFO_CPU, "LATENCY_INFO_CPU", "stackshot_latency_cpu", latency_cpu,
 	       88),
 	SCALAR(KCD_SS_TASK_EXEC_META, "TASK_EXEC_META", "task_exec_meta", x64_value, 8),
+
+	STRUCT(KCD_EXIT_REASON_SNAPSHOT, "EXIT_REASON_SNAPSHOT", "exit_reason_basic_info",
+	       exit_reason_snapshot, 20),
+	STRING(KCD_EXIT_REASON_USER_DESC, "EXIT_REASON_USER_DESC", "exit_reason_user_description"),
+	BYTES(KCD_EXIT_REASON_USER_PAYLOAD, "EXIT_REASON_USER_PAYLOAD", "exit_reason_user_payload"),
+	STRUCT(KCD_EXIT_REASON_CODESIGNING_INFO, "EXIT_REASON_CODESIGNING_INFO",
+	       "exit_reason_codesigning_info", exit_reason_codesigning, 2108),
+	SCALAR(KCD_EXIT_REASON_WORKLOOP_ID, "EXIT_REASON_WORKLOOP_ID", "exit_reason_workloop_id",
+	       u64_value, 8),
+	SCALAR(KCD_EXIT_REASON_DISPATCH_QUEUE_NO, "EXIT_REASON_DISPATCH_QUEUE_NO",
+	       "exit_reason_dispatch_queue_no", u64_value, 8),
+	BYTES(KCD_XNUPOST_TEST_CONFIG, "XNUPOST_TEST_CONFIG", NULL),
 };
 
 static const struct kcd_schema builtin = { types, sizeof(types) / sizeof(types[0]), NULL };
@@ -569,4 +729,207 @@ const struct kcd_type *kcd_schema_find_in(const struct kcd_schema *extra, uint32
 		}
 	}
 	return kcd_schema_find(code);
+}
+
+const char *kcd_magic_key(uint32_t magic)
+{
+	switch (magic) {
+	case KCD_MAGIC_CRASHINFO: return "kcdata_crashinfo";
+	case KCD_MAGIC_STACKSHOT: return "kcdata_stackshot";
+	case KCD_MAGIC_DELTA_STACKSHOT: return "kcdata_delta_stackshot";
+	case KCD_MAGIC_BTINFO: return "kcdata_btinfo";
+	case KCD_MAGIC_OS_REASON: return "kcdata_reason";
+	case KCD_MAGIC_XNUPOST_CONFIG: return "xnupost_testconfig";
+	default: return NULL;
+	}
+}
+
+const char *kcd_type_key(const struct kcd_type *type, uint32_t code, char buf[static KCD_KEY_MAX])
+{
+	if (type && type->key)
+		return type->key;
+	if (type && type->form == KCD_FORM_SPECIAL)
+		(void)snprintf(buf, KCD_KEY_MAX, "KCDATA_TYPE_%s", type->name);
+	else
+		(void)snprintf(buf, KCD_KEY_MAX, "0x%x", (unsigned int)code);
+	return buf;
+}
+
+/* --- definitions in streams ------------------------------------------------------------------ */
+
+/* One definition, and each of its fields, as they lie in a stream (format, 1.8). */
+struct stored_definition {
+	uint32_t code;
+	uint32_t field_count;
+	char name[KCD_NAME_SIZE];
+};
+struct stored_field {
+	uint8_t flags;
+	uint8_t kind;
+	uint16_t offset;
+	uint32_t size; /* array: count << 16 | element size */
+	char name[KCD_NAME_SIZE];
+};
+_Static_assert(sizeof(struct stored_definition) == 40 && sizeof(struct stored_field) == 40,
+	       "definitions are made of pieces of 40 bytes");
+
+#define STORED_PIECE 40u
+#define STORED_ARRAY 0x1u
+
+void kcd_definitions_init(struct kcd_definitions *d, const struct kcd_schema *next)
+{
+	d->schema = (struct kcd_schema){ .types = d->types, .count = 0, .next = next };
+	d->used_fields = 0;
+}
+
+static enum kcd_code refuse(struct kcd_error *err, const struct kcd_item *item, enum kcd_code code,
+			    const char *why, uint32_t number)
+{
+	if (err) {
+		*err = (struct kcd_error){
+			.code = code,
+			.finding = KCD_FIND_TYPEDEF,
+			.offset = item->offset,
+			.record = item->record,
+			.type = item->raw_type,
+		};
+		(void)snprintf(err->reason, sizeof(err->reason), "type definition: %s (%#x)", why,
+			       (unsigned int)number);
+	}
+	return code;
+}
+
+/* A name that ends within its field and is not empty. */
+static bool is_stored_name(const char *name)
+{
+	return name[0] && !name[KCD_NAME_SIZE - 1];
+}
+
+/* Types that belong to the format itself are never another's: their items are read by rule. */
+static bool is_definable_code(uint32_t code)
+{
+	const struct kcd_type *t = kcd_schema_find(code);
+
+	if (code < KCD_TYPE_LIBRARY_LOADINFO || code == KCD_MAGIC_END || kcd_is_magic(code))
+		return false;
+	return !t || (t->form != KCD_FORM_CONTAINER && t->form != KCD_FORM_SPECIAL);
+}
+
+/* One field. @p low is where the field before it ends: they may not lie in each other, or a few
+ * bytes would be shown a thousand times. */
+static const char *read_field(const struct kcd_item *item, uint32_t i, uint32_t *low,
+			      struct kcd_field *out)
+{
+	const uint8_t *at = item->data + STORED_PIECE * (size_t)(i + 1);
+	struct stored_field f;
+
+	memcpy(&f, at, sizeof(f));
+	uint32_t size = kcd_kind_size(f.kind);
+	uint32_t count = f.flags & STORED_ARRAY ? f.size >> 16 : 0;
+	uint32_t stored = f.flags & STORED_ARRAY ? f.size & 0xffff : f.size;
+
+	if (!is_stored_name(f.name))
+		return "a field's name is empty or has no end";
+	if (!size)
+		return "a field's element type is not known";
+	if (stored != size)
+		return "a field's size is not that of its type";
+	if ((f.flags & STORED_ARRAY) && !count)
+		return "an array without elements";
+	if (f.offset < *low)
+		return "fields lie in each other, or descend";
+	*out = (struct kcd_field){
+		.name = (const char *)at + offsetof(struct stored_field, name),
+		.offset = f.offset,
+		.kind = f.kind,
+		.count = (uint16_t)count,
+	};
+	*low = f.offset + kcd_field_size(out);
+	return NULL;
+}
+
+static bool is_name_taken(const struct kcd_field *fields, uint32_t n, const char *name)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (!strcmp(fields[i].name, name))
+			return true;
+	}
+	return false;
+}
+
+static bool is_same_definition(const struct kcd_type *a, const struct kcd_type *b)
+{
+	if (a->field_count != b->field_count || strcmp(a->key, b->key) != 0)
+		return false;
+	for (uint32_t i = 0; i < a->field_count; i++) {
+		const struct kcd_field *x = &a->fields[i];
+		const struct kcd_field *y = &b->fields[i];
+		if (x->offset != y->offset || x->kind != y->kind || x->count != y->count ||
+		    strcmp(x->name, y->name) != 0)
+			return false;
+	}
+	return true;
+}
+
+static const struct kcd_type *defined(const struct kcd_definitions *d, uint32_t code)
+{
+	for (size_t i = 0; i < d->schema.count; i++) {
+		if (d->types[i].code == code)
+			return &d->types[i];
+	}
+	return NULL;
+}
+
+enum kcd_code kcd_definitions_add(struct kcd_definitions *d, const struct kcd_item *item,
+				  const struct kcd_type **type_out, struct kcd_error *err)
+{
+	struct stored_definition h;
+	uint32_t low = 0;
+
+	if (item->kind != KCD_ITEM_TYPEDEF)
+		return KCD_EINVAL;
+	if (item->size < STORED_PIECE)
+		return refuse(err, item, KCD_EMALFORMED, "too short", item->size);
+	memcpy(&h, item->data, sizeof(h));
+	if (!is_stored_name(h.name))
+		return refuse(err, item, KCD_EMALFORMED, "the name is empty or has no end", h.code);
+	if (!is_definable_code(h.code))
+		return refuse(err, item, KCD_EMALFORMED, "of a type of the format itself", h.code);
+	if (h.field_count == 0 || h.field_count > item->size / STORED_PIECE - 1)
+		return refuse(err, item, KCD_EMALFORMED, "number of fields", h.field_count);
+	if (h.field_count > KCD_DEFINITION_FIELDS_MAX ||
+	    h.field_count > KCD_DEFINED_FIELDS_MAX - d->used_fields ||
+	    d->schema.count == KCD_DEFINITIONS_MAX)
+		return refuse(err, item, KCD_ETOOBIG, "more than the reader keeps", h.code);
+
+	struct kcd_field *fields = d->fields + d->used_fields;
+	for (uint32_t i = 0; i < h.field_count; i++) {
+		const char *why = read_field(item, i, &low, &fields[i]);
+		if (!why && is_name_taken(fields, i, fields[i].name))
+			why = "two fields of one name";
+		if (why)
+			return refuse(err, item, KCD_EMALFORMED, why, i);
+	}
+	const char *name = (const char *)item->data + offsetof(struct stored_definition, name);
+	struct kcd_type type = {
+		.code = h.code,
+		.form = KCD_FORM_STRUCT,
+		.field_count = (uint16_t)h.field_count,
+		.fields = fields,
+		.name = name,
+		.key = name,
+		.size = low <= UINT16_MAX ? (uint16_t)low : 0,
+	};
+	const struct kcd_type *old = defined(d, h.code);
+	if (old && !is_same_definition(old, &type))
+		return refuse(err, item, KCD_EMALFORMED, "defined before as something else",
+			      h.code);
+	if (!old) {
+		d->types[d->schema.count] = type;
+		old = &d->types[d->schema.count++];
+		d->used_fields += h.field_count;
+	}
+	if (type_out)
+		*type_out = old;
+	return KCD_OK;
 }

@@ -101,6 +101,58 @@ const struct kcd_type *kcd_schema_find_in(const struct kcd_schema *extra, uint32
 /** The built-in table itself, ascending codes. */
 const struct kcd_schema *kcd_schema_builtin(void);
 
+/** JSON key of a buffer's own dictionary ("kcdata_stackshot"); NULL for what is no magic. */
+const char *kcd_magic_key(uint32_t magic);
+
+#define KCD_KEY_MAX 48 /* bytes of a key, NUL included; longer ones are cut */
+
+/**
+ * JSON key of a type, known or not: "task_snapshot", or "0x7777".
+ *
+ * @param type  may be NULL
+ * @param buf   room for a key that is not in the table
+ */
+const char *kcd_type_key(const struct kcd_type *type, uint32_t code, char buf[static KCD_KEY_MAX]);
+
+/* --- types that streams define --------------------------------------------------------------- */
+
+#define KCD_DEFINITIONS_MAX	  64u
+#define KCD_DEFINITION_FIELDS_MAX 256u	/* of one definition */
+#define KCD_DEFINED_FIELDS_MAX	  1024u /* of all */
+
+/**
+ * Definitions found in a stream. They come before all tables, so they override the built-in types.
+ * Owned by the caller (about 20 KiB); must not be moved after the init.
+ */
+struct kcd_definitions {
+	struct kcd_schema schema; /* for kcd_schema_find_in() */
+	uint32_t used_fields;
+	struct kcd_type types[KCD_DEFINITIONS_MAX];
+	struct kcd_field fields[KCD_DEFINED_FIELDS_MAX];
+};
+
+/** Start without definitions; @p next (may be NULL) are the tables behind them. */
+void kcd_definitions_init(struct kcd_definitions *d, const struct kcd_schema *next);
+
+/**
+ * Take a definition in.
+ *
+ * Refused are: a type of the format itself (below 0x30, containers, magics); an empty or unended
+ * name; a kind that is not one of enum kcd_kind, or a size that is not the kind's; arrays of no
+ * elements; fields that descend, overlap or share a name; a second, other definition of a type; and
+ * more than the limits above. Field flags 0x2 and 0x4 are ignored: a defined type is a dictionary.
+ *
+ * @param item      a KCD_ITEM_TYPEDEF; its bytes are borrowed as long as @p d is used
+ * @param type_out  may be NULL
+ * @param err       may be NULL; filled unless KCD_OK
+ * @return KCD_OK; KCD_EMALFORMED; KCD_ETOOBIG: over a limit; KCD_EINVAL: another item.
+ *         After an error the table is as before.
+ */
+KCD_MUST_USE enum kcd_code kcd_definitions_add(struct kcd_definitions *d,
+					       const struct kcd_item *item,
+					       const struct kcd_type **type_out,
+					       struct kcd_error *err);
+
 /**
  * Bytes of a field.
  *

@@ -37,7 +37,8 @@ enum kcd_code kcd_writer_init(struct kcd_writer *w, void *buf, size_t size, uint
 	*w = (struct kcd_writer){ .buf = buf, .size = size, .used = start, .flags = flags };
 	put_header(w->buf + start, KCD_MAGIC_END, 0, 0);
 	if (start)
-		put_header(w->buf, magic, 0, KCD_FLAG_HAS_PADDING);
+		put_header(w->buf, magic, 0,
+			   flags & KCD_WRITER_OLD_BEGIN ? 0 : KCD_FLAG_HAS_PADDING);
 	return KCD_OK;
 }
 
@@ -328,6 +329,36 @@ enum kcd_code kcd_container_end(struct kcd_writer *w, uint64_t id)
 	assert(w->size - w->used >= room_set_aside(w->depth));
 	commit(w, KCD_TYPE_CONTAINER_END, 0, id);
 	w->depth--;
+	return KCD_OK;
+}
+
+/* Depth behind a foreign item; false: its container does not fit in here. */
+static bool depth_behind(const struct kcd_writer *w, const struct kcd_item *item, uint32_t *depth)
+{
+	*depth = w->depth;
+	if (item->kind == KCD_ITEM_CONTAINER_BEGIN)
+		return (*depth)++ < KCD_DEPTH_MAX;
+	if (item->kind == KCD_ITEM_CONTAINER_END)
+		return (*depth)-- > 0 && w->open_id[w->depth - 1] == item->raw_flags;
+	return !is_buffer_edge(item->raw_type);
+}
+
+enum kcd_code kcd_append_item(struct kcd_writer *w, const struct kcd_item *item)
+{
+	uint32_t depth;
+
+	if (!depth_behind(w, item, &depth))
+		return item->kind == KCD_ITEM_CONTAINER_BEGIN ? KCD_ETOOBIG : KCD_EINVAL;
+
+	enum kcd_code rc = make_room(w, KCD_HEADER_SIZE + (size_t)item->raw_size, depth);
+	if (rc)
+		return rc;
+	if (item->raw_size)
+		memcpy(next_payload(w), item->data, item->raw_size);
+	commit(w, item->raw_type, item->raw_size, item->raw_flags);
+	if (depth > w->depth)
+		w->open_id[w->depth] = item->raw_flags;
+	w->depth = depth;
 	return KCD_OK;
 }
 

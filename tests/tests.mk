@@ -3,7 +3,7 @@
 
 UNIT_SUITES := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/*/*.c)))))
 # suites with threads of their own run under ThreadSanitizer too
-TSAN_SUITES := $(filter control vmm,$(UNIT_SUITES))
+TSAN_SUITES := $(filter control vmm qemu,$(UNIT_SUITES))
 
 define unit_rules
 unit_$(1)_SRCS := $$(wildcard tests/unit/$(1)/*.c)
@@ -103,7 +103,9 @@ unit_program = $(BUILD)/$(HOST_ARCH)/$(1)/tests/unit-$(2)
 # ThreadSanitizer of gcc 12 does not know the wide address randomisation of newer kernels
 UNIT_RUNS := $(foreach f,asan debug,$(foreach s,$(UNIT_SUITES),'unit-$s.$f=$(call unit_program,$f,$s)')) \
              $(foreach s,$(TSAN_SUITES),'unit-$s.tsan=setarch -R $(call unit_program,tsan,$s)') \
-             'runner=tests/test-run-suites' 'compare=python3 -B tests/e2e/test_compare.py'
+             'runner=tests/test-run-suites' 'compare=python3 -B tests/e2e/test_compare.py' \
+             'fuzz=make --no-print-directory check-fuzz && echo ok - the fuzz corpus replays, and some seconds more find nothing' \
+             'libkcdata=make --no-print-directory check-libkcdata && echo ok - libkcdata builds, links and exports its own names alone'
 E2E_RUNS := 'cli=PATH=$(abspath $(BUILD)/$(HOST_ARCH)/release):$$PATH tests/e2e/cli/run-table any tests/e2e/cli/*.t' \
             'e2e=tests/e2e/run $(BUILD)/tests/e2e $(CASES)'
 
@@ -136,6 +138,10 @@ check: ## all tests
 	$(Q)$(MAKE) --no-print-directory unit-build
 	$(Q)$(MAKE) --no-print-directory e2e-build
 	$(Q)tests/run-suites $(BUILD)/tests/logs -j $(shell nproc) $(UNIT_RUNS) -j 1 $(E2E_RUNS)
+
+# --- fuzzing, benchmarks, the kcdata library --------------------------------------------------
+
+include tests/fuzz/fuzz.mk tests/bench/bench.mk kcdata/lib.mk
 
 # --- static checks ------------------------------------------------------------------------------
 

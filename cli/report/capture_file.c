@@ -262,12 +262,47 @@ static void load_symbols(struct loader *l, const struct kcd_item *it)
 	}
 }
 
+/*
+ * Bytes of an element of the first version of a type; later ones only have more. With shorter ones a
+ * file could make us hold hundreds of times what it has.
+ */
+static size_t least_element(uint32_t type)
+{
+	switch (type) {
+	case KCD_SS_KERN_STACKLR:
+	case KCD_SS_KERN_STACKFRAME: return 4;
+	case KCD_SS_KERN_STACKLR64:
+	case KCD_SS_KERN_STACKFRAME64: return 8;
+	case SS_RECORD_FRAME_KIND: return sizeof(struct ss_frame_kind_record);
+	case SS_RECORD_SYMBOL:
+	case SS_RECORD_LONG_SYMBOL: return sizeof(struct ss_symbol_record);
+	case SS_RECORD_VCPU: return sizeof(struct ss_vcpu_record);
+	case SS_RECORD_MISSING: return sizeof(struct ss_missing_record);
+	default: return 0;
+	}
+}
+
+static bool is_array_good(struct rep_capture *c, const struct kcd_item *it)
+{
+	if (!it->count || it->elem_size >= least_element(it->elem_type))
+		return true;
+	c->damaged = true;
+	snprintf(c->damage, sizeof(c->damage),
+		 "the file is damaged at offset %zu, record %" PRIu64 ": elements of type %#" PRIx32
+		 " with %" PRIu32 " bytes instead of %zu",
+		 it->offset, it->record, it->elem_type, it->elem_size,
+		 least_element(it->elem_type));
+	return false;
+}
+
 static void load_array(struct loader *l, const struct kcd_item *it)
 {
 	struct rep_thread *thread = last_thread(l);
 	struct ss_vcpu_record *v;
 	struct ss_missing_record *m;
 
+	if (!is_array_good(l->c, it))
+		return;
 	switch (it->elem_type) {
 	case KCD_SS_KERN_STACKLR:
 	case KCD_SS_KERN_STACKLR64:
@@ -365,11 +400,11 @@ static enum gs_code load(struct loader *l, const char *path, const uint8_t *data
 	if (r.magic != KCD_MAGIC_STACKSHOT)
 		return gs_fail(err, GS_EMALFORMED, "%s: a kcdata file, but no full stackshot",
 			       path);
-	while (!l->out_of_memory && !(rc = kcd_reader_next(&r, &it)))
+	while (!l->out_of_memory && !l->c->damaged && !(rc = kcd_reader_next(&r, &it)))
 		load_item(l, &it);
 	if (l->out_of_memory)
 		return gs_fail(err, GS_ENOSPC, "%s: out of memory", path);
-	if (rc != KCD_DONE) {
+	if (rc && rc != KCD_DONE) {
 		l->c->damaged = true;
 		snprintf(l->c->damage, sizeof(l->c->damage),
 			 "the file is damaged at offset %zu, record %" PRIu64 ": %s", why.offset,

@@ -23,7 +23,11 @@ void guest_dump_remark(struct guest_dump *d, const char *fmt, ...)
 	// Said once is enough: a file may give the same reason a million times.
 	if (n <= 0 || used + (size_t)n + 3 > sizeof(d->note) || strstr(d->note, text))
 		return;
-	snprintf(d->note + used, sizeof(d->note) - used, "%s%s", used ? "; " : "", text);
+	if (used) {
+		memcpy(d->note + used, "; ", 2);
+		used += 2;
+	}
+	memcpy(d->note + used, text, (size_t)n + 1);
 }
 
 /* --- what all dumps answer alike --- */
@@ -45,9 +49,8 @@ enum gs_code guest_dump_op_resume(void *priv, struct gs_error *err)
 	do {
 		if (!stops)
 			return gs_fail(err, GS_EBUSY, "resume without a stop");
-	} while (!atomic_compare_exchange_weak_explicit(&d->stops, &stops, stops - 1,
-							memory_order_relaxed,
-							memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(
+		&d->stops, &stops, stops - 1, memory_order_relaxed, memory_order_relaxed));
 	return GS_OK;
 }
 
@@ -158,7 +161,7 @@ static const struct {
 	{ 0, 4, "\xd2\xbe\xd2\xbe", "a VMware snapshot: vmss2core converts it" },
 	{ 0, 4, "\x07\x58\xa2\x59", "a finished capture: guestshot show reads it" },
 	{ 0, 2, "\x1f\x8b", "compressed: unpack it with gunzip first" },
-	{ 0, 6, "\xfd" "7zXZ\0", "compressed: unpack it with unxz first" },
+	{ 0, 6, "\3757zXZ\0", "compressed: unpack it with unxz first" },
 	{ 0, 4, "\x28\xb5\x2f\xfd", "compressed: unpack it with unzstd first" },
 	{ 0, 4, "\x04\x22\x4d\x18", "compressed: unpack it with unlz4 first" },
 	{ 0, 3, "BZh", "compressed: unpack it with bunzip2 first" },
@@ -188,7 +191,7 @@ static enum gs_code open_kind(struct guest_dump *d, const struct guest_dump_opti
 		return guest_dump_raw_open(d, options->ram_base, err);
 	if (guest_dump_file_read(&d->file, 0, head, size))
 		return gs_fail(err, GS_ESYS, "cannot be read");
-	if (size >= 4 && !memcmp(head, "\x7f" "ELF", 4))
+	if (size >= 4 && !memcmp(head, "\177ELF", 4))
 		return guest_dump_elf_open(d, err);
 	if (size >= 8 && !memcmp(head, "KDUMP   ", 8))
 		return guest_dump_kdump_open(d, err);

@@ -48,8 +48,8 @@ static const char *machine_name(uint16_t machine)
 static enum gs_code check_header(const Elf64_Ehdr *h, struct gs_error *err)
 {
 	if (h->e_ident[EI_DATA] == ELFDATA2MSB)
-		return gs_fail(err, GS_ENOTSUP, "is big-endian: only little-endian ARM64 guests "
-						"are read");
+		return gs_fail(err, GS_ENOTSUP,
+			       "is big-endian: only little-endian ARM64 guests are read");
 	if (h->e_ident[EI_DATA] != ELFDATA2LSB)
 		return gs_fail(err, GS_EMALFORMED, "ELF header: no such byte order: %u",
 			       h->e_ident[EI_DATA]);
@@ -141,8 +141,8 @@ static enum gs_code take_load(struct elf *e, const Elf64_Phdr *p)
 	add_saturated(&e->cut_off, size - there);
 	if (!there)
 		return GS_OK;
-	return guest_dump_pieces_add(
-		&e->d->pieces, (struct guest_dump_piece){ p->p_paddr, there, p->p_offset });
+	return guest_dump_pieces_add(&e->d->pieces,
+				     (struct guest_dump_piece){ p->p_paddr, there, p->p_offset });
 }
 
 static enum gs_code take_header(struct elf *e, const Elf64_Phdr *p)
@@ -167,12 +167,14 @@ static enum gs_code take_headers(struct elf *e)
 
 		if (guest_dump_file_read(&e->d->file, e->phoff + i * sizeof(*chunk), chunk,
 					 (size_t)n * sizeof(*chunk)))
-			return gs_fail(e->err, GS_ESYS, "program header %" PRIu64 ": unreadable", i);
+			return gs_fail(e->err, GS_ESYS, "program header %" PRIu64 ": unreadable",
+				       i);
 		for (uint64_t j = 0; j < n; j++) {
 			enum gs_code rc = take_header(e, &chunk[j]);
 
 			if (rc == GS_ETOOBIG) {
-				guest_dump_remark(e->d, "only the first %" PRIu32 " segments are used",
+				guest_dump_remark(e->d,
+						  "only the first %" PRIu32 " segments are used",
 						  DUMP_PIECES_MAX);
 				return GS_OK;
 			}
@@ -201,25 +203,20 @@ static enum gs_code check_is_guest(const struct elf *e)
 	return GS_OK;
 }
 
-/* Bytes for people. */
-static uint64_t mib(uint64_t bytes)
-{
-	return (bytes >> 20) + ((bytes & ((1u << 20) - 1)) != 0);
-}
-
 static void remark_missing(struct elf *e, uint64_t twice)
 {
 	if (e->cut_off)
 		guest_dump_remark(e->d, "cut off: %" PRIu64 " MiB of memory are missing at its end",
-				  mib(e->cut_off));
+				  guest_dump_mib(e->cut_off));
 	if (e->not_dumped)
 		guest_dump_remark(e->d, "%" PRIu64 " MiB of memory were not dumped",
-				  mib(e->not_dumped));
+				  guest_dump_mib(e->not_dumped));
 	if (e->impossible)
 		guest_dump_remark(e->d, "%" PRIu64 " segments have impossible addresses or sizes",
 				  e->impossible);
 	if (twice)
-		guest_dump_remark(e->d, "%" PRIu64 " MiB of memory are in it twice", mib(twice));
+		guest_dump_remark(e->d, "%" PRIu64 " MiB of memory are in it twice",
+				  guest_dump_mib(twice));
 }
 
 enum gs_code guest_dump_elf_open(struct guest_dump *d, struct gs_error *err)
@@ -228,8 +225,8 @@ enum gs_code guest_dump_elf_open(struct guest_dump *d, struct gs_error *err)
 	Elf64_Ehdr h;
 
 	if (guest_dump_file_read(&d->file, 0, &h, sizeof(h)))
-		return gs_fail(err, GS_EMALFORMED, "is cut off in its ELF header (%" PRIu64 " bytes)",
-			       d->file.size);
+		return gs_fail(err, GS_EMALFORMED,
+			       "is cut off in its ELF header (%" PRIu64 " bytes)", d->file.size);
 	enum gs_code rc = check_header(&h, err);
 	if (!rc)
 		rc = count_headers(&e, &h);

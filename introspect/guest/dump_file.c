@@ -5,6 +5,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -20,6 +23,25 @@
  */
 #define DUMP_BULK_BYTES 16384
 
+/*
+ * A fault maps what of its neighbourhood is in the page cache: 64 KiB (fault_around_bytes), or a large
+ * page of the cache, up to 2 MiB. Reads here and there would soon have mapped the whole dump, and it
+ * would count as our memory. So now and then, when new places were touched, the process's mapped
+ * files are looked at; with too much the kernel is told to take the mapping's pages away. They stay
+ * in the page cache, and come back by a fault.
+ */
+#define WINDOW_SHIFT   16
+#define WINDOWS_A_WORD 64
+#define WINDOWS_A_LOOK 32
+#define RESIDENT_MAX   (UINT64_C(160) << 20)
+
+struct guest_dump_resident {
+	int statm;	/* /proc/self/statm */
+	uint64_t limit; /* bytes of mapped files */
+	atomic_uint touched;
+	_Atomic uint64_t window[]; /* a bit for each that was touched since pages were given back */
+};
+
 static enum gs_code check_kind(int fd, const struct stat *st, struct gs_error *err)
 {
 	struct statfs fs;
@@ -30,9 +52,10 @@ static enum gs_code check_kind(int fd, const struct stat *st, struct gs_error *e
 		return gs_fail(err, GS_EINVAL,
 			       "is a device, pipe or socket: copy the dump into a regular file");
 	if (!fstatfs(fd, &fs) && (fs.f_type == PROC_SUPER_MAGIC || fs.f_type == SYSFS_MAGIC))
-		return gs_fail(err, GS_ENOTSUP,
-			       "belongs to the kernel of this machine, which is never examined: only "
-			       "guests are (copy /proc/vmcore to a file first)");
+		return gs_fail(
+			err, GS_ENOTSUP,
+			"belongs to the kernel of this machine, which is never examined: only "
+			"guests are (copy /proc/vmcore to a file first)");
 	if (st->st_size <= 0)
 		return gs_fail(err, GS_EMALFORMED, "is empty: no dump was written, or not yet");
 	return GS_OK;
@@ -69,10 +92,54 @@ enum gs_code guest_dump_file_open(const char *path, struct guest_dump_file *file
 	return rc;
 }
 
+static size_t window_words(const struct guest_dump_file *f)
+{
+	return (size_t)((f->size >> WINDOW_SHIFT) / WINDOWS_A_WORD + 1);
+}
+
+/* Bytes of files that are mapped here and in memory; UINT64_MAX if that cannot be known. */
+static uint64_t resident_bytes(int statm)
+{
+	char text[128];
+	unsigned long shared; // the third: size, all of it, that of files (proc(5))
+	ssize_t n = pread(statm, text, sizeof(text) - 1, 0);
+
+	if (n <= 0)
+		return UINT64_MAX;
+	text[n] = '\0';
+	if (sscanf(text, "%*s %*s %lu", &shared) != 1)
+		return UINT64_MAX;
+	return (uint64_t)shared * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static struct guest_dump_resident *resident_create(const struct guest_dump_file *f)
+{
+	struct guest_dump_resident *r =
+		calloc(1, sizeof(*r) + window_words(f) * sizeof(r->window[0]));
+
+	if (!r)
+		return NULL;
+	r->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	uint64_t now = r->statm < 0 ? UINT64_MAX : resident_bytes(r->statm);
+	// Without /proc the limit is never reached, or always: then it is a matter of windows alone.
+	r->limit = now == UINT64_MAX ? 0 : now + RESIDENT_MAX;
+	return r;
+}
+
+static void resident_destroy(struct guest_dump_resident *r)
+{
+	if (!r)
+		return;
+	if (r->statm >= 0)
+		close(r->statm);
+	free(r);
+}
+
 void guest_dump_file_close(struct guest_dump_file *f)
 {
 	if (f->map)
 		munmap((void *)(uintptr_t)f->map, (size_t)f->size);
+	resident_destroy(f->resident);
 	if (f->size)
 		close(f->fd);
 	*f = (struct guest_dump_file){ .fd = -1 };
@@ -80,13 +147,47 @@ void guest_dump_file_close(struct guest_dump_file *f)
 
 void guest_dump_file_map(struct guest_dump_file *f)
 {
-	void *map = mmap(NULL, (size_t)f->size, PROT_READ, MAP_PRIVATE, f->fd, 0);
+	struct guest_dump_resident *resident = resident_create(f);
 
-	if (map == MAP_FAILED)
-		return; // no address space, or a file system without: read() does it
+	if (!resident)
+		return;
+	void *map = mmap(NULL, (size_t)f->size, PROT_READ, MAP_PRIVATE, f->fd, 0);
+	if (map == MAP_FAILED) { // no address space, or a file system without: read() does it
+		resident_destroy(resident);
+		return;
+	}
 	guest_guard_install();
 	(void)madvise(map, (size_t)f->size, MADV_DONTDUMP); /* a hint */
 	f->map = map;
+	f->resident = resident;
+}
+
+static void give_back(const struct guest_dump_file *f)
+{
+	size_t words = window_words(f);
+
+	if (resident_bytes(f->resident->statm) < f->resident->limit)
+		return;
+	// Readers may touch windows meanwhile: these are then resident and not counted, few as they are.
+	for (size_t i = 0; i < words; i++)
+		atomic_store_explicit(&f->resident->window[i], 0, memory_order_relaxed);
+	(void)madvise((void *)(uintptr_t)f->map, (size_t)f->size, MADV_DONTNEED); /* a hint */
+}
+
+static void touch(const struct guest_dump_file *f, uint64_t offset)
+{
+	struct guest_dump_resident *r = f->resident;
+	uint64_t window = offset >> WINDOW_SHIFT;
+	_Atomic uint64_t *word = &r->window[window / WINDOWS_A_WORD];
+	uint64_t bit = UINT64_C(1) << (window % WINDOWS_A_WORD);
+
+	// Relaxed throughout: counts, that publish nothing.
+	if (atomic_load_explicit(word, memory_order_relaxed) & bit ||
+	    atomic_fetch_or_explicit(word, bit, memory_order_relaxed) & bit)
+		return;
+	unsigned int before = atomic_fetch_add_explicit(&r->touched, 1, memory_order_relaxed);
+	if (before % WINDOWS_A_LOOK == WINDOWS_A_LOOK - 1)
+		give_back(f);
 }
 
 static enum gs_code read_all(int fd, uint64_t offset, char *buf, size_t len)
@@ -112,6 +213,10 @@ enum gs_code guest_dump_file_read(const struct guest_dump_file *f, uint64_t offs
 		return GS_EFAULT;
 	if (!f->map || len >= DUMP_BULK_BYTES)
 		return read_all(f->fd, offset, buf, len);
+	if (!len)
+		return GS_OK;
+	touch(f, offset);
+	touch(f, offset + len - 1);
 	return guest_guard_copy(buf, (const char *)f->map + offset, len) ? GS_OK : GS_EFAULT;
 }
 

@@ -9,10 +9,13 @@
 
 #include "base/error.h"
 
+struct guest_dump_resident;
+
 struct guest_dump_file {
 	int fd;
 	uint64_t size;	 /* when it was opened; what is appended later is not seen */
 	const void *map; /* all of it; NULL: it could not be mapped, read() serves */
+	struct guest_dump_resident *resident; /* what of the mapping is in memory, about */
 };
 
 /**

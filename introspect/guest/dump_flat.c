@@ -56,8 +56,9 @@ static enum gs_code write_at(const struct flat *f, const uint8_t *data, size_t l
 			continue;
 		if (n < 0) {
 			int e = errno;
-			return gs_fail_errno(f->err, gs_code_of_errno(e), e,
-					     "rearranging it in a temporary file (TMPDIR says where)");
+			return gs_fail_errno(
+				f->err, gs_code_of_errno(e), e,
+				"rearranging it in a temporary file (TMPDIR says where)");
 		}
 		data += n;
 		at += (uint64_t)n;

@@ -51,8 +51,7 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
 	struct guard *g = guard_armed;
 
 	// si_code above 0: the kernel's own, not a kill(2). si_addr may be that of the page.
-	if (g && info->si_code > 0 &&
-	    ((uintptr_t)info->si_addr | 4095) >= g->src &&
+	if (g && info->si_code > 0 && ((uintptr_t)info->si_addr | 4095) >= g->src &&
 	    (uintptr_t)info->si_addr < g->src + g->len) {
 		guard_armed = NULL;
 		siglongjmp(g->env, 1);
@@ -91,8 +90,10 @@ bool guest_guard_copy(void *dst, const void *src, size_t len)
 
 	if (!guard_unblocked)
 		unblock();
-	if (sigsetjmp(g.env, 0))
+	if (sigsetjmp(g.env, 0)) {
+		unblock(); // a handler that wraps ours (ThreadSanitizer's) may have left it blocked
 		return false;
+	}
 	guard_armed = &g;
 	// Fences for the compiler: the copy stays between the two stores. Same thread, so no others.
 	atomic_signal_fence(memory_order_seq_cst);

@@ -13,10 +13,10 @@
 /* Types of notes named "CORE" (include/uapi/linux/elf.h). */
 enum {
 	NOTE_PRSTATUS = 1,
-	NOTE_TASKSTRUCT = 4,	     /* /proc/kcore */
-	NOTE_AUXV = 6,		     /* a process */
-	NOTE_FILE = 0x46494c45,	     /* a process: its mapped files */
-	NOTE_SIGINFO = 0x53494749,   /* a process: the signal that ended it */
+	NOTE_TASKSTRUCT = 4,	   /* /proc/kcore */
+	NOTE_AUXV = 6,		   /* a process */
+	NOTE_FILE = 0x46494c45,	   /* a process: its mapped files */
+	NOTE_SIGINFO = 0x53494749, /* a process: the signal that ended it */
 };
 
 struct note {
@@ -65,6 +65,8 @@ static void take_prstatus(struct guest_dump *d, const struct note *n)
 {
 	uint64_t reg[DUMP_PRSTATUS_NREG], any = 0;
 
+	if (!d->prstatus_size)
+		d->prstatus_size = n->desc_size;
 	if (n->desc_size < DUMP_PRSTATUS_REGS + sizeof(reg)) {
 		guest_dump_remark(d, "registers of CPU %" PRIu32 " are cut off", d->cpus);
 		return;
@@ -95,8 +97,8 @@ static void take_prstatus(struct guest_dump *d, const struct note *n)
 uint64_t *guest_dump_note_word(struct guest_vcpu_regs *r, unsigned int i)
 {
 	uint64_t *const word[DUMP_NOTE_WORDS] = {
-		&r->sp_el0,	&r->sp_el1,    &r->elr_el1,  &r->spsr_el1,  &r->ttbr0_el1,
-		&r->ttbr1_el1,	&r->tcr_el1,   &r->mair_el1, &r->sctlr_el1, &r->vbar_el1,
+		&r->sp_el0,    &r->sp_el1,	   &r->elr_el1,	  &r->spsr_el1,	 &r->ttbr0_el1,
+		&r->ttbr1_el1, &r->tcr_el1,	   &r->mair_el1,  &r->sctlr_el1, &r->vbar_el1,
 		&r->tpidr_el1, &r->contextidr_el1, &r->mpidr_el1,
 	};
 

@@ -131,7 +131,8 @@ enum gs_code guest_dump_ranges_make(struct guest_dump *d, const struct guest_dum
 		const struct guest_dump_piece *q = &p->at[i];
 
 		if (i && gap_before(p, i) <= width)
-			d->ranges[count - 1].size = q->start + q->size - d->ranges[count - 1].start.a;
+			d->ranges[count - 1].size =
+				q->start + q->size - d->ranges[count - 1].start.a;
 		else
 			d->ranges[count++] =
 				(struct guest_range){ .start = GPA(q->start), .size = q->size };

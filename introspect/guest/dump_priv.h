@@ -56,6 +56,7 @@ struct guest_dump {
 	atomic_uint stops;
 	char note[GUEST_SOURCE_NOTE_MAX];
 	/* while opening */
+	size_t prstatus_size;	/* of the first NT_PRSTATUS; 0: none */
 	size_t notes_left;	/* bytes of ELF notes still to be looked at */
 	bool has_process_notes; /* notes that only a process's core has */
 };
@@ -107,10 +108,11 @@ GS_MUST_USE enum gs_code guest_dump_vmcoreinfo_keep(struct guest_dump *d, const 
 
 /*
  * Our own note, one a vCPU, so that what QEMU's notes have no place for survives: name "GUESTSHOT",
- * type 1, this struct, little endian. Other readers skip it.
+ * this type, this struct, little endian. Other readers skip it; the type is none of the kernel's, since
+ * crash and readelf look at types without the name.
  */
 #define DUMP_NOTE_NAME	"GUESTSHOT"
-#define DUMP_NOTE_VCPU	1
+#define DUMP_NOTE_VCPU	0x47530001
 #define DUMP_NOTE_WORDS 13
 
 struct guest_dump_vcpu_note {
@@ -131,6 +133,12 @@ uint64_t *guest_dump_note_word(struct guest_vcpu_regs *regs, unsigned int i);
 #define DUMP_PRSTATUS_PID  32
 #define DUMP_PRSTATUS_REGS 112
 #define DUMP_PRSTATUS_NREG 34 /* x0 … x30, sp, pc, pstate */
+
+/** MiB for people: rounded up. */
+static inline uint64_t guest_dump_mib(uint64_t bytes)
+{
+	return (bytes >> 20) + ((bytes & ((UINT64_C(1) << 20) - 1)) != 0);
+}
 
 /** Whether SP of a CPU in @p pstate is SP_EL0: exception level 0, or PSTATE.SP clear. */
 static inline bool guest_dump_sp_is_el0(uint64_t pstate)

@@ -42,7 +42,7 @@ static void settle(int fd_a, int fd_b, const char *name)
 	int null = open("/dev/null", O_RDWR);
 
 	if (a < 0 || b < 0 || dup2(a, 0) < 0 || dup2(b, 1) < 0)
-		_exit(1); /* the parent sees its end of the pipe close */
+		_exit(1);	       /* the parent sees its end of the pipe close */
 	GS_IGNORE(dup2(null, 2) == 0); /* nothing here prints */
 	close_from(3);
 	GS_IGNORE(setsid() >= 0); /* fails only for a leader of a group, which a child is not */

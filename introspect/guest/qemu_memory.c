@@ -6,7 +6,9 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
+#include <assert.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,17 +22,19 @@
 #include "base/file.h"
 #include "base/util.h"
 #include "introspect/guest/dump_guard.h"
-#include "introspect/guest/qemu_cache.h"
+#include "introspect/guest/page_cache.h"
 #include "introspect/guest/qemu_proc.h"
 #include "introspect/guest/qemu_text.h"
 
 #define WHY_MAX 200
 
-/* Either costs 32 MiB when it is full. */
-#define CACHE_PROCESS_BLOCK  4096
-#define CACHE_PROCESS_BLOCKS 8192
-#define CACHE_MONITOR_BLOCK  GUEST_LINK_PEEK_MAX
-#define CACHE_MONITOR_BLOCKS 512
+#define CACHE_SIZE	    (UINT32_C(32) << 20)
+#define CACHE_PROCESS_SHIFT 12
+#define CACHE_MONITOR_SHIFT 16 /* a question costs more than its answer */
+/* Larger reads come from a search through all memory: nothing to keep. */
+#define CACHE_READ_MAX 16384
+
+static_assert(1u << CACHE_MONITOR_SHIFT == GUEST_LINK_PEEK_MAX, "one question a page");
 
 /* Places compared between a fast way and the monitor, and tries at one that changes meanwhile. */
 #define VERIFY_PLACES 16
@@ -66,8 +70,10 @@ struct guest_qemu_memory {
 	pid_t pid; /* 0: not known, or another one's */
 	int mem_fd, pagemap_fd;
 	enum way process_way, monitor_way;
-	struct guest_cache *cache; /* NULL: all is mapped */
-	char folder[32];	   /* of pmemsave's file */
+	struct guest_page_cache *cache; /* NULL: all is mapped */
+	unsigned int cache_shift;
+	atomic_bool stands; /* what was read stays true; relaxed: stop and resume order it */
+	char folder[32];    /* of pmemsave's file */
 	int save_fd;
 	pthread_mutex_t save_lock; /* the file, from being written to being read */
 	char why[WHY_MAX];
@@ -75,7 +81,7 @@ struct guest_qemu_memory {
 
 /* Remember the first reason only: what follows from it is no news. */
 __attribute__((format(printf, 2, 3))) static void note_why(struct guest_qemu_memory *m,
-							    const char *fmt, ...)
+							   const char *fmt, ...)
 {
 	va_list ap;
 
@@ -99,6 +105,16 @@ static uint32_t largest_range(const struct guest_qemu_memory *m)
 
 /* --- reading ------------------------------------------------------------------------------------
  */
+
+/* Known to be zero without a look, which would have QEMU's process map a page there. */
+static bool is_untouched(const struct guest_qemu_memory *m, const struct piece *p, uint64_t hva,
+			 size_t len)
+{
+	uint64_t start, end;
+
+	return p->anonymous && m->pagemap_fd >= 0 && len <= CACHE_READ_MAX &&
+	       !guest_proc_next_touched(m->pagemap_fd, hva, hva + len, &start, &end);
+}
 
 static enum gs_code read_process_vm(const struct guest_qemu_memory *m, uint64_t hva, void *buf,
 				    size_t len)
@@ -129,8 +145,8 @@ static enum gs_code read_peek(struct guest_qemu_memory *m, gpa_t at, void *buf, 
 	for (size_t done = 0; !rc && done < len;) {
 		size_t n = gs_min(len - done, GUEST_LINK_PEEK_MAX);
 
-		rc = monitor->link->ops->peek(monitor->link, GPA(at.a + done), (char *)buf + done, n,
-					      gs_clock_ns() + monitor->wait_ns, NULL);
+		rc = monitor->link->ops->peek(monitor->link, GPA(at.a + done), (char *)buf + done,
+					      n, gs_clock_ns() + monitor->wait_ns, NULL);
 		done += n;
 	}
 	pthread_mutex_unlock(&monitor->lock);
@@ -157,14 +173,14 @@ static enum gs_code read_pmemsave(struct guest_qemu_memory *m, gpa_t at, void *b
 /* Whole words around [at, at + len), in pieces that the text of which is not long. */
 static enum gs_code read_xp(struct guest_qemu_memory *m, gpa_t at, void *buf, size_t len)
 {
-	uint64_t words[512];
+	uint64_t words[128];
 
 	while (len) {
 		uint64_t skip = at.a % sizeof(*words);
 		size_t n = gs_min(len, sizeof(words) - skip);
 		size_t whole = (size_t)gs_align_up(skip + n, sizeof(*words));
-		enum gs_code rc = guest_monitor_words(m->monitor, GPA(at.a - skip), words, whole,
-						      NULL);
+		enum gs_code rc =
+			guest_monitor_words(m->monitor, GPA(at.a - skip), words, whole, NULL);
 		if (rc)
 			return rc;
 		memcpy(buf, (char *)words + skip, n);
@@ -178,8 +194,13 @@ static enum gs_code read_xp(struct guest_qemu_memory *m, gpa_t at, void *buf, si
 static enum gs_code read_way(struct guest_qemu_memory *m, enum way way, uint32_t index, gpa_t at,
 			     void *buf, size_t len)
 {
-	uint64_t hva = m->pieces[index].hva + (at.a - m->ranges[index].start.a);
+	const struct piece *p = &m->pieces[index];
+	uint64_t hva = p->hva + (at.a - m->ranges[index].start.a);
 
+	if ((way == WAY_PROCESS_VM || way == WAY_PROC_MEM) && is_untouched(m, p, hva, len)) {
+		memset(buf, 0, len);
+		return GS_OK;
+	}
 	switch (way) {
 	case WAY_NONE: return GS_EFAULT;
 	case WAY_PROCESS_VM: return read_process_vm(m, hva, buf, len);
@@ -203,12 +224,28 @@ static const struct guest_range *range_of(const struct guest_qemu_memory *m, gpa
 	return guest_range_find(&g, at);
 }
 
-static enum gs_code fetch(void *arg, gpa_t at, void *buf, size_t len)
+/* Fill a page of the cache: as much of it as is RAM that has to be asked for. */
+static enum gs_code fill_page(void *priv, gpa_t page, void *buf)
 {
-	struct guest_qemu_memory *m = arg;
-	uint32_t index = (uint32_t)(range_of(m, at) - m->ranges);
+	struct guest_qemu_memory *m = priv;
+	const uint64_t size = UINT64_C(1) << m->cache_shift;
+	bool some = false;
 
-	return read_way(m, way_of(m, index), index, at, buf, len);
+	memset(buf, 0, (size_t)size);
+	for (uint32_t i = 0; i < m->count; i++) {
+		const struct guest_range *r = &m->ranges[i];
+		uint64_t start = gs_max(page.a, r->start.a);
+		uint64_t last = gs_min(page.a + (size - 1), r->start.a + (r->size - 1));
+
+		if (start > last || m->pieces[i].map)
+			continue;
+		enum gs_code rc = read_way(m, way_of(m, i), i, GPA(start),
+					   (char *)buf + (start - page.a), last - start + 1);
+		if (rc)
+			return rc;
+		some = true;
+	}
+	return some ? GS_OK : GS_EFAULT;
 }
 
 enum gs_code guest_qemu_memory_read(struct guest_qemu_memory *m, gpa_t at, void *buf, size_t len)
@@ -221,7 +258,12 @@ enum gs_code guest_qemu_memory_read(struct guest_qemu_memory *m, gpa_t at, void 
 	if (p->map)
 		return guest_guard_copy(buf, p->map + (at.a - range->start.a), len) ? GS_OK
 										    : GS_EFAULT;
-	return guest_cache_read(m->cache, range, at, buf, len);
+	/* what the cache cannot have, because a neighbour is unreadable, may be readable itself */
+	if (len <= CACHE_READ_MAX && atomic_load_explicit(&m->stands, memory_order_relaxed) &&
+	    !guest_page_cache_read(m->cache, at, buf, len))
+		return GS_OK;
+	const uint32_t index = (uint32_t)(range - m->ranges);
+	return read_way(m, way_of(m, index), index, at, buf, len);
 }
 
 /* --- what has been written ----------------------------------------------------------------------
@@ -276,8 +318,7 @@ bool guest_qemu_memory_next_data(const struct guest_qemu_memory *m, gpa_t from, 
 		if (end.a <= r->start.a)
 			break;
 		uint64_t limit = gs_min(r->size, end.a - r->start.a);
-		if (skip >= limit ||
-		    !piece_next_data(m, &m->pieces[i], skip, limit, &start, &stop))
+		if (skip >= limit || !piece_next_data(m, &m->pieces[i], skip, limit, &start, &stop))
 			continue;
 		*start_out = GPA(r->start.a + start);
 		*end_out = GPA(r->start.a + stop);
@@ -331,9 +372,14 @@ static enum verdict compare_range(struct guest_qemu_memory *m, uint32_t index)
 
 	for (uint64_t i = 0; i < VERIFY_PLACES; i++) {
 		uint64_t spread = r->size / (VERIFY_PLACES * VERIFY_PLACES) * i * i;
-		uint64_t offset = gs_min(spread, r->size - 16) & ~UINT64_C(4095);
+		uint64_t at, end;
 
-		switch (compare_place(m, index, GPA(r->start.a + offset))) {
+		/* whoever looks into a hole fills it */
+		if (!piece_next_data(m, &m->pieces[index], spread & ~UINT64_C(4095), r->size, &at,
+				     &end))
+			break;
+		at = gs_min(at, r->size - sizeof(uint64_t) * VERIFY_WORDS) & ~UINT64_C(7);
+		switch (compare_place(m, index, GPA(r->start.a + at))) {
 		case VERDICT_DIFFERENT: return VERDICT_DIFFERENT;
 		case VERDICT_SAME: all = VERDICT_SAME; break;
 		case VERDICT_EMPTY: break;
@@ -383,7 +429,8 @@ static enum gs_code map_piece(const struct guest_range *r, struct piece *p, int 
 	if (map == MAP_FAILED) {
 		int e = errno;
 		unmap(r, p);
-		return gs_fail_errno(err, gs_code_of_errno(e), e, "map the file behind guest memory");
+		return gs_fail_errno(err, gs_code_of_errno(e), e,
+				     "map the file behind guest memory");
 	}
 	p->map = map;
 	p->sealed = is_sealed(fd);
@@ -439,8 +486,8 @@ static enum gs_code map_by_backend(struct guest_qemu_memory *m, uint32_t index,
 
 	if (p->block.name[0] && json_is_true(share) && json_is_string(path)) {
 		/* nothing that acts on being opened, such as a fifo */
-		int fd = open(json_string_value(path),
-			      O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		int fd =
+			open(json_string_value(path), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 		int e = errno;
 		rc = fd < 0 ? gs_fail_errno(err, gs_code_of_errno(e), e, "open %.100s",
 					    json_string_value(path))
@@ -525,13 +572,16 @@ static void choose_process_way(struct guest_qemu_memory *m)
 	if (i == m->count)
 		return;
 	m->pagemap_fd = open_proc(m, "pagemap"); /* without it nothing is taken for a hole */
-	enum gs_code rc = read_process_vm(m, m->pieces[i].hva, &byte, 1);
+	uint64_t at = 0, end;
+	(void)piece_next_data(m, &m->pieces[i], 0, m->ranges[i].size, &at, &end);
+	const uint64_t hva = m->pieces[i].hva + (at < m->ranges[i].size ? at : 0);
+	enum gs_code rc = read_process_vm(m, hva, &byte, 1);
 	if (!rc) {
 		m->process_way = WAY_PROCESS_VM;
 		return;
 	}
 	m->mem_fd = open_proc(m, "mem");
-	if (m->mem_fd >= 0 && !read_proc_mem(m, m->pieces[i].hva, &byte, 1)) {
+	if (m->mem_fd >= 0 && !read_proc_mem(m, hva, &byte, 1)) {
 		m->process_way = WAY_PROC_MEM;
 		return;
 	}
@@ -606,13 +656,15 @@ static enum gs_code choose_monitor_way(struct guest_qemu_memory *m, struct gs_er
 
 static enum gs_code make_cache(struct guest_qemu_memory *m, struct gs_error *err)
 {
-	bool slow = m->monitor_way != WAY_NONE;
+	/* xp costs by the word, the other slow ways by the question */
+	bool slow = m->monitor_way == WAY_PEEK || m->monitor_way == WAY_PMEMSAVE;
 
-	if (!slow && !m->process_way)
+	if (!m->monitor_way && !m->process_way)
 		return GS_OK; /* all mapped */
-	return guest_cache_create(slow ? CACHE_MONITOR_BLOCK : CACHE_PROCESS_BLOCK,
-				  slow ? CACHE_MONITOR_BLOCKS : CACHE_PROCESS_BLOCKS, fetch, m,
-				  &m->cache, err);
+	m->cache_shift = slow ? CACHE_MONITOR_SHIFT : CACHE_PROCESS_SHIFT;
+	m->cache = guest_page_cache_create(m->cache_shift, CACHE_SIZE, fill_page, m);
+	return m->cache ? GS_OK
+			: gs_fail(err, GS_ENOSPC, "out of memory for a cache of guest memory");
 }
 
 static void publish_mappings(struct guest_qemu_memory *m)
@@ -629,8 +681,7 @@ static void publish_mappings(struct guest_qemu_memory *m)
 static enum gs_code find_ranges(struct guest_qemu_memory *m, struct gs_error *err)
 {
 	json_t *text;
-	GS_FREE struct guest_qemu_block *blocks =
-		gs_array_alloc(GUEST_RANGES_MAX, sizeof(*blocks));
+	GS_FREE struct guest_qemu_block *blocks = gs_array_alloc(GUEST_RANGES_MAX, sizeof(*blocks));
 
 	m->ranges = gs_array_alloc(GUEST_RANGES_MAX, sizeof(*m->ranges));
 	if (!m->ranges || !blocks)
@@ -685,7 +736,7 @@ void guest_qemu_memory_destroy(struct guest_qemu_memory *m)
 {
 	if (!m)
 		return;
-	guest_cache_destroy(m->cache);
+	guest_page_cache_destroy(m->cache);
 	pmemsave_end(m);
 	if (m->mem_fd >= 0)
 		close(m->mem_fd);
@@ -731,6 +782,7 @@ const char *guest_qemu_memory_why(const struct guest_qemu_memory *m)
 
 void guest_qemu_memory_stands(struct guest_qemu_memory *m, bool stands)
 {
-	if (m->cache)
-		guest_cache_keep(m->cache, stands);
+	atomic_store_explicit(&m->stands, stands, memory_order_relaxed);
+	if (m->cache && !stands)
+		guest_page_cache_clear(m->cache);
 }

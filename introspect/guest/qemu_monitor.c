@@ -30,9 +30,8 @@ enum gs_code guest_monitor_text(struct guest_monitor *m, json_t **text_out, stru
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
 	json_t *value;
-	enum gs_code rc = guest_monitor_execute(m, "human-monitor-command",
-						json_pack("{s:s}", "command-line", line), &value,
-						err);
+	enum gs_code rc = guest_monitor_execute(
+		m, "human-monitor-command", json_pack("{s:s}", "command-line", line), &value, err);
 	if (rc)
 		return gs_wrap(err, rc, "%s", line);
 	if (!json_is_string(value)) {

@@ -19,9 +19,9 @@
 
 /** What backs a stretch of a process's addresses. */
 struct guest_proc_backing {
-	bool shared_file; /* one file, mapped shared, without a gap */
-	bool anonymous;	  /* no file anywhere: what was never touched is zero */
-	uint64_t offset;  /* in it, of the stretch's first byte */
+	bool shared_file;		 /* one file, mapped shared, without a gap */
+	bool anonymous;			 /* no file anywhere: what was never touched is zero */
+	uint64_t offset;		 /* in it, of the stretch's first byte */
 	uint64_t first_start, first_end; /* of the first mapping of the stretch */
 	dev_t dev;
 	ino_t ino;

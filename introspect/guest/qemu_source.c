@@ -54,9 +54,8 @@ static enum gs_code read_registers(struct qemu_source *s, uint32_t *complete_out
 	}
 	if (rc)
 		return rc;
-	*complete_out = guest_qemu_parse_registers(json_string_value(text),
-						   json_string_length(text), s->regs,
-						   s->guest.vcpu_count);
+	*complete_out = guest_qemu_parse_registers(
+		json_string_value(text), json_string_length(text), s->regs, s->guest.vcpu_count);
 	json_decref(text);
 	return GS_OK;
 }
@@ -87,13 +86,13 @@ static uint32_t cluster_number(struct qemu_source *s, const json_t *props, uint6
 /* The answer of query-cpus-fast. CPUs may be missing in the row of their numbers (unplugged). */
 static enum gs_code take_vcpus(struct qemu_source *s, const json_t *cpus, struct gs_error *err)
 {
-	uint64_t pairs[GUEST_VCPUS_MAX];
+	GS_FREE uint64_t *pairs = gs_array_alloc(GUEST_VCPUS_MAX, sizeof(*pairs));
 	size_t i;
 	json_t *cpu;
 
 	s->clusters = gs_array_alloc(GUEST_VCPUS_MAX, sizeof(*s->clusters));
 	s->regs = gs_array_alloc(GUEST_VCPUS_MAX, sizeof(*s->regs));
-	if (!s->clusters || !s->regs)
+	if (!pairs || !s->clusters || !s->regs)
 		return gs_fail(err, GS_ENOSPC, "out of memory");
 	json_array_foreach(cpus, i, cpu)
 	{
@@ -107,6 +106,11 @@ static enum gs_code take_vcpus(struct qemu_source *s, const json_t *cpus, struct
 			return gs_fail(err, GS_ETOOBIG, "over %d vCPUs", GUEST_VCPUS_MAX);
 		s->clusters[number] = cluster_number(s, json_object_get(cpu, "props"), pairs);
 		s->guest.vcpu_count = (uint32_t)gs_max(s->guest.vcpu_count, number + 1);
+	}
+	if (s->guest.cluster_count == s->guest.vcpu_count) {
+		/* a socket for each, as libvirt does it unless told otherwise: no topology at all */
+		memset(s->clusters, 0, GUEST_VCPUS_MAX * sizeof(*s->clusters));
+		s->guest.cluster_count = 1;
 	}
 	return s->guest.vcpu_count ? GS_OK : gs_fail(err, GS_EMALFORMED, "QEMU has no vCPU");
 }

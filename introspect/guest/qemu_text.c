@@ -241,7 +241,8 @@ static enum gs_code add_range(struct guest_range *ranges, uint32_t *count, uint6
 
 		if (start < before->start.a || start - before->start.a < before->size)
 			return gs_fail(err, GS_EMALFORMED,
-				       "QEMU's memory map: RAM at %#" PRIx64 " overlaps or descends",
+				       "QEMU's memory map: RAM at %#" PRIx64
+				       " overlaps or descends",
 				       start);
 	}
 	ranges[(*count)++] = (struct guest_range){ GPA(start), last - start + 1, NULL };

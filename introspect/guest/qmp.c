@@ -52,8 +52,9 @@ enum gs_code guest_qmp_connect(const char *path, uint64_t deadline_ns, int *fd_o
 		if (e == EINTR)
 			continue;
 		if (e != EAGAIN) /* unix(7): the queue of those who wait is full */
-			return gs_fail_errno(err, e == ECONNREFUSED ? GS_ENOENT : gs_code_of_errno(e),
-					     e, "connect to QMP socket %s", path);
+			return gs_fail_errno(err,
+					     e == ECONNREFUSED ? GS_ENOENT : gs_code_of_errno(e), e,
+					     "connect to QMP socket %s", path);
 		if (!wait_a_moment(deadline_ns))
 			return gs_fail(err, GS_ETIMEDOUT,
 				       "QMP socket %s: others wait for it already", path);
@@ -158,9 +159,11 @@ static enum gs_code fail_malformed(struct guest_qmp *q, const char *what, struct
 
 static void drop_front(struct guest_qmp *q, size_t n)
 {
+	q->scanned = 0;
+	if (!n)
+		return;
 	q->len -= n;
 	memmove(q->buf, q->buf + n, q->len);
-	q->scanned = 0;
 }
 
 /* Look at one more byte of the object at the front. @return whether it ends there */
@@ -251,14 +254,15 @@ enum gs_code guest_qmp_answer(const json_t *answer, const char *command, json_t 
 	const char *desc = json_string_value(json_object_get(error, "desc"));
 	if (class && !strcmp(class, "CommandNotFound"))
 		return gs_fail(err, GS_ENOTSUP, "QEMU does not know the command %s", command);
-	return gs_fail(err, GS_EBUSY, "QEMU refuses %s: %.300s", command, desc ? desc : "no reason");
+	return gs_fail(err, GS_EBUSY, "QEMU refuses %s: %.300s", command,
+		       desc ? desc : "no reason");
 }
 
 /* The command as one line. Returned: free it. NULL: out of memory */
 static char *command_line(const char *command, json_t *arguments, const char *id)
 {
-	json_t *object = json_pack("{s:s, s:o*, s:s}", "execute", command, "arguments", arguments,
-				   "id", id);
+	json_t *object =
+		json_pack("{s:s, s:o*, s:s}", "execute", command, "arguments", arguments, "id", id);
 	char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
 
 	json_decref(object);

@@ -67,7 +67,7 @@ static void await_answer(void)
 {
 	static const char id[] = "\"" WATCH_ID "\"";
 	size_t matched = 0;
-	char buf[4096];
+	char buf[1024];
 
 	while (wait_for(WATCH_QMP, POLLIN)) {
 		ssize_t n = recv(WATCH_QMP, buf, sizeof(buf), MSG_DONTWAIT);

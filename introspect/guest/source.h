@@ -41,7 +41,7 @@ static inline void guest_source_close(struct guest_source *s)
 
 /** For dumps. Zeroed: defaults. */
 struct guest_dump_options {
-	bool raw;	   /* the file is bare RAM from ram_base on */
+	bool raw; /* the file is bare RAM from ram_base on */
 	gpa_t ram_base;
 };
 
@@ -56,7 +56,8 @@ struct guest_dump_options {
  */
 GS_MUST_USE enum gs_code guest_source_open_dump(const char *path,
 						const struct guest_dump_options *options,
-						struct guest_source *source_out, struct gs_error *err);
+						struct guest_source *source_out,
+						struct gs_error *err);
 
 /**
  * Attach to a QEMU process by its QMP socket.

@@ -22,7 +22,7 @@
  * Places that are looked at closely: a guest may hold copies of kernels in its page cache, but one
  * that has more of them wants to keep us busy.
  */
-#define TABLES_MAX 64
+#define TABLES_MAX 32
 /* Descriptors read to find a table by what it maps: the largest kernels have some 200,000 leaves. */
 #define ROOT_BUDGET	 (UINT64_C(1) << 24)
 #define ROOT_ENTRIES_MAX 64
@@ -678,6 +678,13 @@ static enum gs_code find_init_task(struct finder *f, struct lnx_view *v)
 		if (!lnx_vcpu_current(v, &f->regs[i], &current) &&
 		    find_init_from(v, current, &steps, &k->init_task))
 			return GS_OK;
+	/* the idle task of the boot CPU is init_task */
+	uint64_t offset;
+	if (!lnx_percpu_offset(v, 0, &offset) && !lnx_idle_task(v, offset, &current) &&
+	    is_init_task(v, current)) {
+		k->init_task = current;
+		return GS_OK;
+	}
 	return gs_fail(f->err, GS_ENOENT,
 		       "the kernel is there, but no vCPU executes a task of it (early boot?)");
 }

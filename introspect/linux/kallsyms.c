@@ -19,8 +19,8 @@
 #define MARKER_STEP_MAX (SYMS_A_MARKER * NAME_BYTES_MAX)
 /* Bytes after the last marker that happen to go on ascending may look like further markers. */
 #define MARKER_EXCESS_MAX 16
-/* Places tried and names stepped over for one candidate: KALLSYMS_MAX_SYMS and as much again, twice. */
-#define WORK_MAX (4 * KALLSYMS_MAX_SYMS)
+/* Places tried and names stepped over for one candidate: twice what the most symbols need. */
+#define WORK_MAX (2 * KALLSYMS_MAX_SYMS)
 
 static uint16_t get_u16(const uint8_t *p)
 {

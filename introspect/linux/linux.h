@@ -221,6 +221,15 @@ gva_t lnx_init_task(const struct lnx_kernel *k);
 GS_MUST_USE enum gs_code lnx_idle_task(struct lnx_view *v, uint64_t tpidr_el1, gva_t *task_out);
 
 /**
+ * The per-CPU offset of a CPU as the kernel's own table has it, for sources that do not know
+ * TPIDR_EL1.
+ *
+ * @param cpu  Linux' number of it
+ * @return GS_OK; GS_ENOENT: no such CPU, or the table was not found; proved by the CPU's run queue
+ */
+GS_MUST_USE enum gs_code lnx_percpu_offset(struct lnx_view *v, uint32_t cpu, uint64_t *offset_out);
+
+/**
  * The task a vCPU executes: SP_EL0 where the kernel keeps it there, else the per-CPU __entry_task;
  * in both cases only if what is there is a task.
  *
@@ -246,6 +255,7 @@ enum lnx_unwind_end {
 	LNX_END_BAD_RECORD,   /* a frame pointer outside of the stack, misaligned, or not rising */
 	LNX_END_NOT_TEXT,     /* a return address that is not kernel text */
 	LNX_END_TRUNCATED,    /* more frames than there is room for */
+	LNX_END_RUNNING,      /* on a CPU whose registers are not known: nothing to start from */
 	LNX_ENDS
 };
 

@@ -235,6 +235,37 @@ enum gs_code lnx_idle_task(struct lnx_view *v, uint64_t tpidr_el1, gva_t *task_o
 }
 
 /*
+ * idle_task() adds an element of __per_cpu_offset to runqueues, and both are among the addresses
+ * that were decoded from it: the pair that leads to the run queue of that CPU is the right one.
+ */
+enum gs_code lnx_percpu_offset(struct lnx_view *v, uint32_t cpu, uint64_t *offset_out)
+{
+	const struct lnx_kernel *k = v->k;
+	gva_t idle;
+
+	if (!has(k, LNX_M_RQ_IDLE) || !has(k, LNX_M_RQ_CPU))
+		return GS_ENOENT;
+	for (uint32_t t = 0; t < k->runqueues_count; t++) {
+		uint64_t offset;
+
+		if (lnx_read_u64(v, GVA(k->runqueues[t].a + 8 * (uint64_t)cpu), &offset))
+			continue;
+		for (uint32_t i = 0; i < k->runqueues_count; i++) {
+			gva_t rq = GVA(k->runqueues[i].a + offset);
+			uint32_t number;
+
+			if (i == t || !idle_of(v, rq, &idle) ||
+			    lnx_read_u32(v, member_address(k, rq, LNX_M_RQ_CPU), &number) ||
+			    number != cpu)
+				continue;
+			*offset_out = offset;
+			return GS_OK;
+		}
+	}
+	return GS_ENOENT;
+}
+
+/*
  * A pointer that some register holds is a task only if what it points to reads like one and its
  * stack pointer is one of a kernel stack.
  */

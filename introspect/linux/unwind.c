@@ -39,6 +39,7 @@ const char *lnx_unwind_end_name(enum lnx_unwind_end end)
 	case LNX_END_BAD_RECORD: return "bad frame pointer";
 	case LNX_END_NOT_TEXT: return "return address outside of kernel text";
 	case LNX_END_TRUNCATED: return "too many frames";
+	case LNX_END_RUNNING: return "it runs, and its registers are not known";
 	case LNX_ENDS: break;
 	}
 	return "unknown";

@@ -84,8 +84,8 @@ static enum gs_code check_request(const struct ss_session *s, const struct ss_re
 	if (q->flags)
 		return gs_fail(err, GS_EINVAL, "unknown request flags %#" PRIx64, q->flags);
 	if (q->reserved)
-		return gs_fail(err, GS_EINVAL, "reserved field of the request is %#" PRIx32 ", not 0",
-			       q->reserved);
+		return gs_fail(err, GS_EINVAL,
+			       "reserved field of the request is %#" PRIx32 ", not 0", q->reserved);
 	if (q->pid < SS_PID_ALL || q->pid == 0)
 		return gs_fail(err, GS_EINVAL, "pid %" PRId32 " is no process", q->pid);
 	if (q->size_hint > records_max(s))

@@ -41,7 +41,8 @@ struct ss_try {
 	gva_t current[GUEST_VCPUS_MAX]; /* task each vCPU executes; 0: not known */
 	struct ss_vcpu_record vcpu[GUEST_VCPUS_MAX];
 	uint32_t tasks, threads;
-	bool idle_task;	  /* has been recorded */
+	bool registers_known; /* of every vCPU */
+	bool idle_task;	      /* has been recorded */
 	uint32_t idle_threads;
 	uint32_t longest; /* most threads of one process, or processes, met: what max_tasks must
 			     hold */

@@ -66,6 +66,19 @@ static void record_registers(struct ss_try *t, uint32_t i)
 	memcpy(r->x, regs->x, sizeof(r->x));
 }
 
+/*
+ * Other VMMs and dumps tell the general registers only. Which CPU's data a vCPU uses is then known
+ * from its number, as VMMs describe them to the guest in this order; what is recorded as known stays.
+ */
+static void complete_registers(struct ss_try *t, uint32_t i)
+{
+	struct guest_vcpu_regs *regs = &t->s->regs[i];
+
+	if (regs->state != GUEST_VCPU_OFF && !(regs->valid & GUEST_REGS_TPIDR) &&
+	    !lnx_percpu_offset(&t->v, i, &regs->tpidr_el1))
+		regs->valid |= GUEST_REGS_TPIDR;
+}
+
 static void find_current(struct ss_try *t, uint32_t i)
 {
 	struct ss_vcpu_record *r = &t->vcpu[i];
@@ -73,6 +86,11 @@ static void find_current(struct ss_try *t, uint32_t i)
 
 	if (r->state == SS_VCPU_OFF)
 		return;
+	if (r->state == SS_VCPU_UNKNOWN) {
+		ss_note_missing(t, SS_MISSING_CURRENT, -1, -1, 0,
+				"the registers of vCPU %" PRIu32 " are not known", i);
+		return;
+	}
 	if (lnx_vcpu_current(&t->v, &t->s->regs[i], &t->current[i]) ||
 	    lnx_task_read(&t->v, t->current[i], &task)) {
 		t->current[i] = GVA(0);
@@ -214,7 +232,9 @@ static enum gs_code write_thread(struct ss_try *t, const struct lnx_task *task, 
 {
 	struct lnx_stack stack = { .address = t->s->frames, .kind = t->s->frame_kinds };
 
-	if (vcpu >= 0)
+	if (vcpu < 0 && task->on_cpu && !t->registers_known)
+		stack.end = LNX_END_RUNNING; /* its saved context is that of an earlier sleep */
+	else if (vcpu >= 0)
 		lnx_unwind_running(&t->v, task, &t->s->regs[vcpu], &stack);
 	else
 		lnx_unwind_blocked(&t->v, task, &stack);
@@ -307,10 +327,13 @@ static enum gs_code write_threads(struct ss_try *t, const struct lnx_task *leade
 		struct lnx_task task;
 		enum gs_code rc = lnx_task_read(&t->v, at, &task);
 
-		if (rc || task.tgid != leader->tgid) {
+		/* only idle threads have id 0, and they are on no list */
+		if (rc || task.tgid != leader->tgid || !task.pid) {
 			ss_note_missing(t, SS_MISSING_TASK, leader->tgid, -1, at.a,
 					"a thread of %s could not be read: %s", leader->comm,
-					rc ? gs_code_name(rc) : "it belongs to another process");
+					rc	   ? gs_code_name(rc)
+					: task.pid ? "it belongs to another process"
+						   : "it claims to be an idle thread");
 			continue;
 		}
 		rc = write_thread(t, &task, ss_unique_id(&task), vcpu_of(t, at));
@@ -330,9 +353,9 @@ static enum gs_code write_process(struct ss_try *t, gva_t at)
 	void *snapshot;
 	enum gs_code rc = lnx_task_read(&t->v, at, &leader);
 
-	if (rc) {
+	if (rc || !leader.tgid) {
 		ss_note_missing(t, SS_MISSING_TASK, -1, -1, at.a, "a process could not be read: %s",
-				gs_code_name(rc));
+				rc ? gs_code_name(rc) : "it claims to be the idle task");
 		return GS_OK;
 	}
 	if (t->request->pid != SS_PID_ALL && leader.tgid != t->request->pid)
@@ -442,8 +465,12 @@ enum gs_code ss_collect(struct ss_try *t)
 	}
 
 	lnx_view_init(&t->v, s->k, s->g);
-	for (uint32_t i = 0; i < s->g->vcpu_count; i++)
+	t->registers_known = s->g->vcpu_count > 0;
+	for (uint32_t i = 0; i < s->g->vcpu_count; i++) {
+		t->registers_known &= t->vcpu[i].state != SS_VCPU_UNKNOWN;
+		complete_registers(t, i);
 		find_current(t, i);
+	}
 	if (t->request->pid == SS_PID_ALL)
 		rc = write_idle_task(t);
 	if (!rc)

@@ -124,7 +124,7 @@ code 69
 err guestshot: error: .*/dev/kvm.*
 
 # a kernel without anything to run panics and, told to, reboots
-$ guestshot run --kernel "$KERNELS/cloud" --append 'console=ttyAMA0 panic=-1' --timeout 60s >log; code=$?; grep -o 'Kernel panic' log; exit $code
+$ guestshot run --kernel "$KERNELS/cloud" --append 'console=ttyAMA0 panic=-1' --timeout 300s >log; code=$?; grep -o 'Kernel panic' log; exit $code
 where kvm
 code 3
 out Kernel panic

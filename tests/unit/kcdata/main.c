@@ -12,6 +12,9 @@ int main(void)
 	srunner_add_suite(sr, suite_reader());
 	srunner_add_suite(sr, suite_schema());
 	srunner_add_suite(sr, suite_json());
+	srunner_add_suite(sr, suite_compress());
+	srunner_add_suite(sr, suite_view());
+	srunner_add_suite(sr, suite_validate());
 	srunner_run_all(sr, CK_ENV);
 
 	int failed = srunner_ntests_failed(sr);

@@ -14,6 +14,9 @@ Suite *suite_chain(void);
 Suite *suite_reader(void);
 Suite *suite_schema(void);
 Suite *suite_json(void);
+Suite *suite_compress(void);
+Suite *suite_view(void);
+Suite *suite_validate(void);
 
 /**
  * Turn hexadecimal text into bytes.

@@ -275,6 +275,7 @@ Suite *suite_list(void)
 	Suite *s = suite_create("list");
 	TCase *tc = tcase_create("list");
 
+	tcase_set_timeout(tc, 300);
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, empty_list_has_no_nodes);
 	tcase_add_test(tc, whole_lists_are_collected_in_order);

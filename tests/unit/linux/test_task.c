@@ -362,6 +362,7 @@ Suite *suite_task(void)
 	Suite *s = suite_create("task");
 	TCase *tc = tcase_create("task");
 
+	tcase_set_timeout(tc, 300);
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, task_is_read_with_all_it_says);
 	tcase_add_test(tc, on_cpu_of_one_byte_is_not_read_with_its_neighbours);

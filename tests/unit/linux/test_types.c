@@ -424,7 +424,7 @@ Suite *suite_types(void)
 	Suite *s = suite_create("types");
 	TCase *tc = tcase_create("types");
 
-	tcase_set_timeout(tc, 60);
+	tcase_set_timeout(tc, 300);
 	tcase_add_test(tc, members_of_new_kernels_are_found);
 	tcase_add_test(tc, members_of_old_kernels_are_found);
 	tcase_add_test(tc, frame_records_with_a_type_are_seen);

@@ -896,6 +896,7 @@ static TCase *blocked_cases(void)
 {
 	TCase *tc = tcase_create("blocked");
 
+	tcase_set_timeout(tc, 300);
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, blocked_chain_ends_at_the_outermost_record);
 	tcase_add_test(tc, outermost_record_is_known_by_its_place);
@@ -923,6 +924,7 @@ static TCase *running_cases(void)
 {
 	TCase *tc = tcase_create("running");
 
+	tcase_set_timeout(tc, 300);
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, running_thread_begins_with_its_pc);
 	tcase_add_test(tc, running_in_user_mode_gives_nothing);

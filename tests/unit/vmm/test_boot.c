@@ -429,14 +429,16 @@ START_TEST(loading_names_the_file_that_is_wrong)
 	ck_assert_int_eq(vmm_boot_load(kernel_path, "/nowhere", ram, RAM, &boot, &err), GS_ENOENT);
 	ck_assert_ptr_nonnull(strstr(err.text, "initrd /nowhere"));
 	write_file(initrd_path, "", 0);
-	ck_assert_int_eq(vmm_boot_load(kernel_path, initrd_path, ram, RAM, &boot, &err), GS_EMALFORMED);
+	ck_assert_int_eq(vmm_boot_load(kernel_path, initrd_path, ram, RAM, &boot, &err),
+			 GS_EMALFORMED);
 	ck_assert_ptr_nonnull(strstr(err.text, "empty"));
 	ck_assert_int_eq(truncate(initrd_path, (off_t)(RAM - PAGE)), 0);
 	ck_assert_int_eq(vmm_boot_load(kernel_path, initrd_path, ram, RAM, &boot, &err),
 			 GS_ETOOBIG);
 	unlink(initrd_path);
 	ck_assert_int_eq(mkfifo(initrd_path, 0600), 0); // must not wait for a writer
-	ck_assert_int_eq(vmm_boot_load(kernel_path, initrd_path, ram, RAM, &boot, &err), GS_EMALFORMED);
+	ck_assert_int_eq(vmm_boot_load(kernel_path, initrd_path, ram, RAM, &boot, &err),
+			 GS_EMALFORMED);
 }
 END_TEST
 

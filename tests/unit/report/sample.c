@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Captures of the made-up guest. */
+#include "tests/unit/report/sample.h"
+
+#include <check.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "introspect/stackshot/stackshot.h"
+
+struct linux_guest guest;
+uint8_t *sample;
+size_t sample_size;
+struct rep_capture capture;
+struct gs_error error;
+
+static char path[] = "/tmp/unit-report-XXXXXX";
+
+void sample_take(void)
+{
+	struct ss_request request = { .version = SS_REQUEST_VERSION,
+				      .size = sizeof(request),
+				      .pid = SS_PID_ALL };
+	struct ss_session *session;
+	struct ss_result result = { 0 };
+
+	ck_assert_int_eq(ss_session_create(&guest.m.guest, &session, &error), GS_OK);
+	ck_assert_msg(ss_capture(session, &request, &result, &error) == GS_OK, "%s", error.text);
+	free(sample);
+	sample_size = result.size;
+	sample = malloc(sample_size);
+	ck_assert_ptr_nonnull(sample);
+	memcpy(sample, result.data, sample_size);
+	ss_result_deinit(&result);
+	ss_session_destroy(session);
+}
+
+void sample_setup(void)
+{
+	int fd = mkstemp(path);
+
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	lg_create(&guest, &(struct lg_form){ .seqs = true });
+	lg_populate(&guest);
+	sample_take();
+}
+
+void sample_teardown(void)
+{
+	rep_capture_deinit(&capture);
+	unlink(path);
+	free(sample);
+	sample = NULL;
+	lg_destroy(&guest);
+}
+
+enum gs_code sample_read(const void *data, size_t size)
+{
+	FILE *f = fopen(path, "w");
+
+	ck_assert_ptr_nonnull(f);
+	ck_assert_uint_eq(fwrite(data, 1, size, f), size);
+	ck_assert_int_eq(fclose(f), 0);
+	rep_capture_deinit(&capture);
+	error = (struct gs_error){ 0 };
+	return rep_capture_read(path, &capture, &error);
+}
+
+void sample_load(void)
+{
+	ck_assert_msg(sample_read(sample, sample_size) == GS_OK, "%s", error.text);
+	ck_assert(!capture.damaged);
+}
+
+static char *print(bool (*view)(FILE *to, bool group), bool group)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+
+	ck_assert_ptr_nonnull(f);
+	ck_assert(view(f, group));
+	ck_assert_int_eq(fclose(f), 0);
+	ck_assert_uint_eq(strlen(text), size);
+	return text;
+}
+
+static bool view_text(FILE *to, bool group)
+{
+	return rep_text(&capture, group, to);
+}
+
+static bool view_json(FILE *to, bool group)
+{
+	(void)group;
+	return rep_json(&capture, to);
+}
+
+char *sample_text(bool group)
+{
+	return print(view_text, group);
+}
+
+char *sample_json(void)
+{
+	return print(view_json, false);
+}
+
+static void check_text(bool group)
+{
+	char *text = sample_text(group);
+
+	for (const char *c = text; *c; c++)
+		ck_assert_msg(*c == '\n' || (*c >= ' ' && *c <= '~'), "byte %#x", *c & 0xff);
+	ck_assert(*text && text[strlen(text) - 1] == '\n');
+	free(text);
+}
+
+void sample_show_all(void)
+{
+	json_error_t why;
+	char *json = sample_json();
+	// numbers of a hostile file may have 64 bits, which jansson takes for reals only
+	json_t *root = json_loads(json, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &why);
+
+	ck_assert_msg(root, "line %d: %s", why.line, why.text);
+	json_decref(root);
+	free(json);
+	check_text(false);
+	check_text(true);
+}
+
+const struct rep_thread *sample_thread(int32_t tid)
+{
+	for (size_t i = 0; i < capture.thread_count; i++)
+		if (capture.threads[i].has_linux && capture.threads[i].linux_facts.tid == tid)
+			return &capture.threads[i];
+	ck_abort_msg("no thread %d", tid);
+	return NULL;
+}

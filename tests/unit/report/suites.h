@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The suites of this program, one a file. */
+#ifndef TESTS_UNIT_REPORT_SUITES_H
+#define TESTS_UNIT_REPORT_SUITES_H
+
+#include <check.h>
+
+Suite *suite_read(void);
+Suite *suite_text(void);
+Suite *suite_json(void);
+
+#endif

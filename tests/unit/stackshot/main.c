@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of introspect/stackshot. */
+#include <stdlib.h>
+
+#include "tests/unit/stackshot/suites.h"
+
+int main(void)
+{
+	SRunner *sr = srunner_create(suite_request());
+
+	srunner_add_suite(sr, suite_capture());
+	srunner_add_suite(sr, suite_incomplete());
+	srunner_add_suite(sr, suite_room());
+	srunner_add_suite(sr, suite_faults());
+	srunner_run_all(sr, CK_ENV);
+
+	int failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A made-up guest with a session over it. */
+#include "tests/unit/stackshot/session.h"
+
+#include <check.h>
+
+struct linux_guest guest;
+struct ss_session *session;
+struct ss_result result;
+struct gs_error error;
+struct view view;
+
+void session_begin(void)
+{
+	ck_assert_int_eq(ss_session_create(&guest.m.guest, &session, &error), GS_OK);
+}
+
+void session_make(const struct lg_form *form)
+{
+	lg_create(&guest, form);
+	lg_populate(&guest);
+	session_begin();
+}
+
+void session_setup(void)
+{
+	session_make(&(struct lg_form){ .seqs = true });
+}
+
+void session_end(void)
+{
+	ss_result_deinit(&result);
+	ss_session_destroy(session);
+	session = NULL;
+	lg_destroy(&guest);
+}
+
+struct ss_request session_request(int32_t pid)
+{
+	return (struct ss_request){ .version = SS_REQUEST_VERSION,
+				    .size = sizeof(struct ss_request),
+				    .pid = pid };
+}
+
+enum gs_code session_capture(int32_t pid)
+{
+	struct ss_request request = session_request(pid);
+
+	ss_result_deinit(&result);
+	error = (struct gs_error){ 0 };
+	enum gs_code rc = ss_capture(session, &request, &result, &error);
+	ck_assert_int_eq(guest.m.stop_depth, 0);
+	if (rc) {
+		ck_assert_ptr_null(result.data);
+		ck_assert_int_eq(error.code, rc);
+		ck_assert_int_ne(error.text[0], 0);
+	} else {
+		view_read(&view, &result);
+	}
+	return rc;
+}
+
+void session_capture_all(void)
+{
+	ck_assert_msg(session_capture(SS_PID_ALL) == GS_OK, "%s", error.text);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A made-up guest with a session over it, shared by the suites. */
+#ifndef TESTS_UNIT_STACKSHOT_SESSION_H
+#define TESTS_UNIT_STACKSHOT_SESSION_H
+
+#include "tests/unit/stackshot/view.h"
+
+extern struct linux_guest guest;
+extern struct ss_session *session;
+extern struct ss_result result;
+extern struct gs_error error;
+extern struct view view;
+
+/** Make the guest (populated) and a session. */
+void session_make(const struct lg_form *form);
+/** The same with a guest of one's own making. */
+void session_begin(void);
+void session_end(void);
+void session_setup(void); /* the default guest */
+
+/** Requests of all processes, or of one. */
+struct ss_request session_request(int32_t pid);
+
+/**
+ * Capture into result; read it into view when it is one. Checks that the guest runs again, that a
+ * failure leaves nothing behind and has a text.
+ */
+enum gs_code session_capture(int32_t pid);
+
+/** ... that must be good. */
+void session_capture_all(void);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The suites of this program, one a file. */
+#ifndef TESTS_UNIT_STACKSHOT_SUITES_H
+#define TESTS_UNIT_STACKSHOT_SUITES_H
+
+#include <check.h>
+
+Suite *suite_request(void);
+Suite *suite_capture(void);
+Suite *suite_incomplete(void);
+Suite *suite_room(void);
+Suite *suite_faults(void);
+
+#endif

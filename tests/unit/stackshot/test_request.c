@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a request may say. */
+#include <string.h>
+
+#include "tests/unit/stackshot/session.h"
+#include "tests/unit/stackshot/suites.h"
+
+static const uint64_t most = UINT64_C(8) << 20; /* hint for a guest of so little memory */
+
+static const struct {
+	struct ss_request q;
+	enum gs_code code;
+	const char *text;
+} requests[] = {
+	{ { 1, 32, 0, SS_PID_ALL, 0, 0 }, GS_OK, NULL },
+	{ { 1, 32, 0, 100, 0, 0 }, GS_OK, NULL },
+	{ { 1, 32, 0, SS_PID_ALL, 0, UINT64_C(8) << 20 }, GS_OK, NULL },
+	{ { 1, 32, 0, SS_PID_ALL, 0, 1 }, GS_OK, NULL },
+	{ { 0, 32, 0, SS_PID_ALL, 0, 0 }, GS_EINVAL, "version 0" },
+	{ { 2, 32, 0, SS_PID_ALL, 0, 0 }, GS_EINVAL, "version 2" },
+	{ { UINT32_MAX, 32, 0, SS_PID_ALL, 0, 0 }, GS_EINVAL, "version 4294967295" },
+	{ { 1, 0, 0, SS_PID_ALL, 0, 0 }, GS_EINVAL, "0 bytes instead of 32" },
+	{ { 1, 31, 0, SS_PID_ALL, 0, 0 }, GS_EINVAL, "31 bytes" },
+	{ { 1, 40, 0, SS_PID_ALL, 0, 0 }, GS_EINVAL, "40 bytes" },
+	{ { 1, 32, 1, SS_PID_ALL, 0, 0 }, GS_EINVAL, "flags 0x1" },
+	{ { 1, 32, UINT64_C(1) << 63, SS_PID_ALL, 0, 0 }, GS_EINVAL, "flags 0x8000000000000000" },
+	{ { 1, 32, 0, SS_PID_ALL, 1, 0 }, GS_EINVAL, "reserved" },
+	{ { 1, 32, 0, 0, 0, 0 }, GS_EINVAL, "pid 0" },
+	{ { 1, 32, 0, -2, 0, 0 }, GS_EINVAL, "pid -2" },
+	{ { 1, 32, 0, INT32_MIN, 0, 0 }, GS_EINVAL, "pid -2147483648" },
+	{ { 1, 32, 0, 101, 0, 0 }, GS_ENOENT, "no process has pid 101" }, /* a thread */
+	{ { 1, 32, 0, 4711, 0, 0 }, GS_ENOENT, "no process has pid 4711" },
+	{ { 1, 32, 0, INT32_MAX, 0, 0 }, GS_ENOENT, "pid 2147483647" },
+	{ { 1, 32, 0, SS_PID_ALL, 0, (UINT64_C(8) << 20) + 1 }, GS_EINVAL, "size hint" },
+	{ { 1, 32, 0, SS_PID_ALL, 0, UINT64_MAX }, GS_EINVAL, "size hint" },
+};
+
+START_TEST(requests_are_checked)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(requests); i++) {
+		struct ss_request q = requests[i].q;
+		uint32_t stops = guest.stops;
+
+		error = (struct gs_error){ 0 };
+		ss_result_deinit(&result);
+		enum gs_code rc = ss_capture(session, &q, &result, &error);
+		ck_assert_msg(rc == requests[i].code, "request %zu: %s", i, error.text);
+		ck_assert_int_eq(guest.m.stop_depth, 0);
+		ck_assert(!rc || !result.data);
+		if (requests[i].text)
+			ck_assert_msg(strstr(error.text, requests[i].text), "%zu: %s", i,
+				      error.text);
+		// a wrong request does not stop the guest
+		if (rc == GS_EINVAL)
+			ck_assert_uint_eq(guest.stops, stops);
+		ck_assert_mem_eq(&q, &requests[i].q, sizeof(q));
+	}
+}
+END_TEST
+
+START_TEST(request_without_room_for_an_error_is_fine)
+{
+	struct ss_request q = session_request(0);
+
+	ck_assert_int_eq(ss_capture(session, &q, &result, NULL), GS_EINVAL);
+	q.pid = 4711;
+	ck_assert_int_eq(ss_capture(session, &q, &result, NULL), GS_ENOENT);
+	q.pid = SS_PID_ALL;
+	ck_assert_int_eq(ss_capture(session, &q, &result, NULL), GS_OK);
+}
+END_TEST
+
+START_TEST(size_hint_is_the_buffer_of_the_first_try)
+{
+	struct ss_request q = session_request(SS_PID_ALL);
+
+	q.size_hint = most;
+	ck_assert_int_eq(ss_capture(session, &q, &result, &error), GS_OK);
+	ck_assert_uint_eq(result.tries, 1);
+	view_read(&view, &result);
+	ck_assert_uint_lt(result.size, 100000); // the result has what it needs only
+}
+END_TEST
+
+START_TEST(results_and_sessions_may_be_given_back_twice_and_empty)
+{
+	session_capture_all();
+	ss_result_deinit(&result);
+	ck_assert_ptr_null(result.data);
+	ck_assert_uint_eq(result.size, 0);
+	ss_result_deinit(&result);
+	ss_session_destroy(NULL);
+}
+END_TEST
+
+Suite *suite_request(void)
+{
+	Suite *s = suite_create("request");
+	TCase *tc = tcase_create("request");
+
+	tcase_set_timeout(tc, 300);
+	tcase_add_checked_fixture(tc, session_setup, session_end);
+	tcase_add_test(tc, requests_are_checked);
+	tcase_add_test(tc, request_without_room_for_an_error_is_fine);
+	tcase_add_test(tc, size_hint_is_the_buffer_of_the_first_try);
+	tcase_add_test(tc, results_and_sessions_may_be_given_back_twice_and_empty);
+	suite_add_tcase(s, tc);
+	return s;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A capture read back by a strict reader, with what must be true of every capture checked. */
+#ifndef TESTS_UNIT_STACKSHOT_VIEW_H
+#define TESTS_UNIT_STACKSHOT_VIEW_H
+
+#include <stdbool.h>
+
+#include "introspect/stackshot/records.h"
+#include "introspect/stackshot/stackshot.h"
+#include "kcdata/kcdata.h"
+#include "kcdata/stackshot_types.h"
+#include "tests/unit/linux/linux_guest.h"
+
+#define VIEW_TASKS   4096
+#define VIEW_THREADS 8192
+#define VIEW_MISSING 300
+#define VIEW_SYMBOLS 200
+
+struct view_thread {
+	uint64_t id;
+	uint32_t task; /* index */
+	struct ss_thread_record r;
+	struct kcd_thread_snapshot_v4 stock;
+	char name[KCD_SS_THREAD_NAME_SIZE];
+	struct kcd_cpu_times_v2 times;
+	struct kcd_item frames, kinds; /* count 0: none; they point into the capture */
+};
+
+struct view_task {
+	uint64_t id;
+	struct ss_task_record r;
+	struct kcd_task_snapshot_v2 stock;
+	uint32_t first, count; /* threads */
+};
+
+struct view_symbol {
+	uint64_t start, size, flags;
+	char name[SS_LONG_SYMBOL_NAME];
+	bool is_long;
+};
+
+struct view {
+	struct view_task task[VIEW_TASKS];
+	struct view_thread thread[VIEW_THREADS];
+	struct ss_vcpu_record vcpu[LG_VCPUS_MAX];
+	struct ss_missing_record missing[VIEW_MISSING];
+	struct view_symbol symbol[VIEW_SYMBOLS];
+	uint32_t tasks, threads, vcpus, missing_count, symbols;
+	struct ss_guest_record guest;
+	struct ss_times_record times;
+	struct kcd_duration_v2 duration;
+	char banner[KCD_SS_OSVERSION_MAX], release[KCD_SS_OSVERSION_MAX];
+	uint64_t tasks_count, threads_count, tries, in_flags, out_flags;
+	int64_t in_pid;
+};
+
+/**
+ * Read a result. Fails the test unless it is a valid stream in which ids are unique, counts agree with
+ * each other and with the result, frames and their kinds fit, each frame in the kernel has its symbol.
+ */
+void view_read(struct view *v, const struct ss_result *r);
+
+/** The thread with this tid; fails the test when it is not there exactly once. */
+const struct view_thread *view_thread(const struct view *v, int32_t tid);
+const struct view_task *view_task(const struct view *v, int32_t pid);
+bool view_has_thread(const struct view *v, int32_t tid);
+
+uint64_t view_frame(const struct view_thread *t, uint32_t i);
+/** Kind of a frame (enum lnx_frame_kind). */
+uint32_t view_kind(const struct view_thread *t, uint32_t i);
+
+/** "vfs_read+0x14", the kernel's way to name a frame; "0x…" without a symbol. */
+const char *view_name(const struct view *v, const struct view_thread *t, uint32_t i);
+
+/** The n-th (from 0) record of something missing; fails the test when there is none. */
+const struct ss_missing_record *view_missing(const struct view *v, enum ss_missing what,
+					     uint32_t n);
+uint32_t view_count_missing(const struct view *v, enum ss_missing what);
+
+#endif
