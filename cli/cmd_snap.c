@@ -13,19 +13,23 @@
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "control/client.h"
+#include "kcdata/compress.h"
 
 struct snap_options {
 	struct cli_remote remote;
 	const char *output;
 	int64_t pid; /* -1: all */
+	struct kcd_compression how;
 	bool quiet;
 };
 
-enum { KEY_PID = 0x100 };
+enum { KEY_PID = 0x100, KEY_COMPRESS };
 
 static const struct argp_option options[] = {
 	{ "output", 'o', "FILE", 0, "Write the capture to FILE; - is standard output", 1 },
 	{ "pid", KEY_PID, "PID", 0, "Only the guest's process PID", 1 },
+	{ "compress", KEY_COMPRESS, "HOW", 0,
+	  "none (default: any kcdata reader opens it), zlib, zstd or zstd:LEVEL", 1 },
 	{ "quiet", 'q', NULL, 0, "No summary on standard error", 1 },
 	CLI_REMOTE_OPTIONS,
 	{ 0 },
@@ -45,6 +49,13 @@ static error_t parse_key(int key, char *arg, struct argp_state *state)
 			return EINVAL;
 		}
 		o->pid = (int64_t)number;
+		return 0;
+	case KEY_COMPRESS:
+		if (!kcd_compression_parse(arg, &o->how)) {
+			argp_error(state, "--compress %s: neither none nor zlib nor zstd:LEVEL",
+				   arg);
+			return EINVAL;
+		}
 		return 0;
 	case ARGP_KEY_ARG: argp_error(state, "unexpected argument: %s", arg); return EINVAL;
 	case ARGP_KEY_END:
@@ -69,13 +80,37 @@ static const struct argp argp = {
 	.children = cli_argp_children,
 };
 
-static enum gs_code write_output(const struct snap_options *o, const void *data, size_t size,
-				 struct gs_error *err)
+static enum gs_code write_bytes(const struct snap_options *o, const void *data, size_t size,
+				struct gs_error *err)
 {
 	if (strcmp(o->output, "-") != 0)
 		return gs_file_write_atomic(o->output, data, size, 0600, err);
 	enum gs_code rc = gs_file_write_all(STDOUT_FILENO, data, size, err);
 	return rc ? gs_wrap(err, rc, "standard output") : GS_OK;
+}
+
+/* What a stream that does not compress may grow by: blocks of their own, flushes, the wrapper. */
+#define COMPRESS_SLACK (UINT64_C(64) << 10)
+
+/* The capture is finished: the guest runs while it is compressed. @p size becomes that of the file */
+static enum gs_code write_output(const struct snap_options *o, const void *data, size_t *size,
+				 struct gs_error *err)
+{
+	if (o->how.algorithm == KCD_COMPRESS_NONE)
+		return write_bytes(o, data, *size, err);
+
+	size_t room = *size + *size / 16 + COMPRESS_SLACK;
+	GS_FREE uint8_t *bytes = malloc(room);
+	struct kcd_buffer buffer = { bytes, room, 0 };
+	struct kcd_output to = kcd_buffer_output(&buffer);
+	struct kcd_error why = { 0 };
+
+	if (!bytes)
+		return gs_fail(err, GS_ENOSPC, "out of memory for the compressed capture");
+	if (kcd_compress_stream(data, *size, &o->how, 0, &to, NULL, &why))
+		return gs_fail(err, GS_ESYS, "compressing the capture: %s", why.reason);
+	*size = buffer.used;
+	return write_bytes(o, bytes, buffer.used, err);
 }
 
 static uint64_t number_of(const json_t *answer, const char *name)
@@ -111,8 +146,9 @@ static int deliver(const struct snap_options *o, const json_t *answer, int fd)
 		(void)cli_error(&err);
 		return CLI_EXIT_PROTOCOL;
 	}
-	enum gs_code rc = write_output(o, data, size, &err);
-	munmap((void *)data, size);
+	size_t mapped = size;
+	enum gs_code rc = write_output(o, data, &size, &err);
+	munmap((void *)data, mapped);
 	if (rc) {
 		int code = cli_error(&err);
 		return code == CLI_EXIT_DENIED ? code : CLI_EXIT_OUTPUT;

@@ -105,6 +105,8 @@ UNIT_RUNS := $(foreach f,asan debug,$(foreach s,$(UNIT_SUITES),'unit-$s.$f=$(cal
              $(foreach s,$(TSAN_SUITES),'unit-$s.tsan=setarch -R $(call unit_program,tsan,$s)') \
              'runner=tests/test-run-suites' 'compare=python3 -B tests/e2e/test_compare.py' \
              'fuzz=make --no-print-directory check-fuzz && echo ok - the fuzz corpus replays, and some seconds more find nothing' \
+             'kcdata-samples=make --no-print-directory check-kcdata-samples && echo ok - every sample and made stream reads and converts as it should' \
+             'kcdata-records=make --no-print-directory check-records && echo ok - docs/records.md is what the tables say' \
              'libkcdata=make --no-print-directory check-libkcdata && echo ok - libkcdata builds, links and exports its own names alone'
 E2E_RUNS := 'cli=PATH=$(abspath $(BUILD)/$(HOST_ARCH)/release):$$PATH tests/e2e/cli/run-table any tests/e2e/cli/*.t' \
             'e2e=tests/e2e/run $(BUILD)/tests/e2e $(CASES)'

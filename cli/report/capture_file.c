@@ -12,6 +12,7 @@
 
 #include "base/util.h"
 #include "introspect/linux/linux.h"
+#include "kcdata/compress.h"
 #include "kcdata/kcdata.h"
 
 /* --- bytes --- */
@@ -414,20 +415,48 @@ static enum gs_code load(struct loader *l, const char *path, const uint8_t *data
 	return GS_OK;
 }
 
+/* A compressed capture, or as much of it as is sound, becomes a plain one. */
+static void inflate(uint8_t **data, size_t *size, char *damage, size_t damage_size)
+{
+	struct kcd_error why = { 0 };
+	uint8_t *plain = NULL;
+	size_t plain_size = 0;
+	enum kcd_code rc =
+		kcd_inflate(*data, *size, NULL, KCD_INFLATE_SALVAGE, &plain, &plain_size, &why);
+
+	if (rc == KCD_EINVAL) /* not compressed */
+		return;
+	if (rc)
+		snprintf(damage, damage_size, "the compressed file is damaged: %s", why.reason);
+	if (!plain)
+		return; /* the reader says what is wrong with it */
+	free(*data);
+	*data = plain;
+	*size = plain_size;
+}
+
 enum gs_code rep_capture_read(const char *path, struct rep_capture *out, struct gs_error *err)
 {
 	GS_FREE uint8_t *data = NULL;
 	size_t size = 0;
+	char damage[sizeof(out->damage)] = "";
 	enum gs_code rc = read_bytes(path, &data, &size, err);
 
 	*out = (struct rep_capture){ 0 };
 	if (rc)
 		return rc;
+	inflate(&data, &size, damage, sizeof(damage));
 	struct loader l = { .c = out };
 	rc = load(&l, path, data, size, err);
-	if (rc)
+	if (rc) {
 		rep_capture_deinit(out);
-	return rc;
+		return rc;
+	}
+	if (damage[0]) {
+		out->damaged = true;
+		memcpy(out->damage, damage, sizeof(damage));
+	}
+	return GS_OK;
 }
 
 void rep_capture_deinit(struct rep_capture *c)

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/util.h"
 #include "introspect/guest/dump_guard.h"
+#include "introspect/guest/page_cache.h"
 
 /*
  * Reads from here on go past the mapping: the kernel copies large pieces faster than it maps them
@@ -26,20 +27,26 @@
 /*
  * A fault maps what of its neighbourhood is in the page cache: 64 KiB (fault_around_bytes), or a large
  * page of the cache, up to 2 MiB. Reads here and there would soon have mapped the whole dump, and it
- * would count as our memory. So now and then, when new places were touched, the process's mapped
- * files are looked at; with too much the kernel is told to take the mapping's pages away. They stay
- * in the page cache, and come back by a fault.
+ * would count as our memory. So when new places were touched, the process's mapped files are looked
+ * at now and then. With too much, what was touched is used further, and other places are read
+ * through a small cache of our own: that is slower than the first touch of a mapped page, but faster
+ * than taking pages away and faulting them in again (measured: 1.7 against 6 µs).
  */
 #define WINDOW_SHIFT   16
 #define WINDOWS_A_WORD 64
 #define WINDOWS_A_LOOK 32
 #define RESIDENT_MAX   (UINT64_C(160) << 20)
+#define CACHE_SHIFT    12
+#define CACHE_BYTES    ((size_t)16 << 20)
 
 struct guest_dump_resident {
+	struct guest_page_cache *cache;
+	int fd;		/* the dump */
 	int statm;	/* /proc/self/statm */
 	uint64_t limit; /* bytes of mapped files */
+	atomic_bool full;
 	atomic_uint touched;
-	_Atomic uint64_t window[]; /* a bit for each that was touched since pages were given back */
+	_Atomic uint64_t window[]; /* a bit for each that was touched */
 };
 
 static enum gs_code check_kind(int fd, const struct stat *st, struct gs_error *err)
@@ -112,6 +119,40 @@ static uint64_t resident_bytes(int statm)
 	return (uint64_t)shared * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+static enum gs_code read_all(int fd, uint64_t offset, char *buf, size_t len)
+{
+	while (len) {
+		ssize_t n = pread(fd, buf, len, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return GS_EFAULT; // 0: cut off by now
+		buf += n;
+		offset += (uint64_t)n;
+		len -= (size_t)n;
+	}
+	return GS_OK;
+}
+
+/* The cache's pages are the file's: an offset takes the place of the address. */
+static enum gs_code cache_fill(void *priv, gpa_t page, void *buf)
+{
+	const struct guest_dump_resident *r = priv;
+
+	return read_all(r->fd, page.a, buf, (size_t)1 << CACHE_SHIFT);
+}
+
+static void resident_destroy(struct guest_dump_resident *r)
+{
+	if (!r)
+		return;
+	guest_page_cache_destroy(r->cache);
+	if (r->statm >= 0)
+		close(r->statm);
+	free(r);
+}
+
 static struct guest_dump_resident *resident_create(const struct guest_dump_file *f)
 {
 	struct guest_dump_resident *r =
@@ -119,20 +160,17 @@ static struct guest_dump_resident *resident_create(const struct guest_dump_file 
 
 	if (!r)
 		return NULL;
+	r->fd = f->fd;
 	r->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-	uint64_t now = r->statm < 0 ? UINT64_MAX : resident_bytes(r->statm);
-	// Without /proc the limit is never reached, or always: then it is a matter of windows alone.
+	uint64_t now = resident_bytes(r->statm);
+	// Unknown (no /proc): the first look then finds too much.
 	r->limit = now == UINT64_MAX ? 0 : now + RESIDENT_MAX;
+	r->cache = guest_page_cache_create(CACHE_SHIFT, CACHE_BYTES, cache_fill, r);
+	if (!r->cache) {
+		resident_destroy(r);
+		return NULL;
+	}
 	return r;
-}
-
-static void resident_destroy(struct guest_dump_resident *r)
-{
-	if (!r)
-		return;
-	if (r->statm >= 0)
-		close(r->statm);
-	free(r);
 }
 
 void guest_dump_file_close(struct guest_dump_file *f)
@@ -150,7 +188,7 @@ void guest_dump_file_map(struct guest_dump_file *f)
 	struct guest_dump_resident *resident = resident_create(f);
 
 	if (!resident)
-		return;
+		return; // no memory: read() does it
 	void *map = mmap(NULL, (size_t)f->size, PROT_READ, MAP_PRIVATE, f->fd, 0);
 	if (map == MAP_FAILED) { // no address space, or a file system without: read() does it
 		resident_destroy(resident);
@@ -162,48 +200,30 @@ void guest_dump_file_map(struct guest_dump_file *f)
 	f->resident = resident;
 }
 
-static void give_back(const struct guest_dump_file *f)
+/* Whether the mapping may be used there. */
+static bool touch(struct guest_dump_resident *r, uint64_t offset)
 {
-	size_t words = window_words(f);
-
-	if (resident_bytes(f->resident->statm) < f->resident->limit)
-		return;
-	// Readers may touch windows meanwhile: these are then resident and not counted, few as they are.
-	for (size_t i = 0; i < words; i++)
-		atomic_store_explicit(&f->resident->window[i], 0, memory_order_relaxed);
-	(void)madvise((void *)(uintptr_t)f->map, (size_t)f->size, MADV_DONTNEED); /* a hint */
-}
-
-static void touch(const struct guest_dump_file *f, uint64_t offset)
-{
-	struct guest_dump_resident *r = f->resident;
 	uint64_t window = offset >> WINDOW_SHIFT;
 	_Atomic uint64_t *word = &r->window[window / WINDOWS_A_WORD];
 	uint64_t bit = UINT64_C(1) << (window % WINDOWS_A_WORD);
 
 	// Relaxed throughout: counts, that publish nothing.
-	if (atomic_load_explicit(word, memory_order_relaxed) & bit ||
-	    atomic_fetch_or_explicit(word, bit, memory_order_relaxed) & bit)
-		return;
+	if (atomic_load_explicit(word, memory_order_relaxed) & bit)
+		return true;
+	if (atomic_load_explicit(&r->full, memory_order_relaxed))
+		return false;
+	if (atomic_fetch_or_explicit(word, bit, memory_order_relaxed) & bit)
+		return true;
 	unsigned int before = atomic_fetch_add_explicit(&r->touched, 1, memory_order_relaxed);
-	if (before % WINDOWS_A_LOOK == WINDOWS_A_LOOK - 1)
-		give_back(f);
+	if (before % WINDOWS_A_LOOK == WINDOWS_A_LOOK - 1 && resident_bytes(r->statm) >= r->limit)
+		atomic_store_explicit(&r->full, true, memory_order_relaxed);
+	return true;
 }
 
-static enum gs_code read_all(int fd, uint64_t offset, char *buf, size_t len)
+/* A page of the cache that reaches beyond the file's end could not be filled. */
+static bool is_cacheable(const struct guest_dump_file *f, uint64_t offset, size_t len)
 {
-	while (len) {
-		ssize_t n = pread(fd, buf, len, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return GS_EFAULT; // 0: cut off by now
-		buf += n;
-		offset += (uint64_t)n;
-		len -= (size_t)n;
-	}
-	return GS_OK;
+	return offset + len <= (f->size & ~((UINT64_C(1) << CACHE_SHIFT) - 1));
 }
 
 enum gs_code guest_dump_file_read(const struct guest_dump_file *f, uint64_t offset, void *buf,
@@ -215,9 +235,12 @@ enum gs_code guest_dump_file_read(const struct guest_dump_file *f, uint64_t offs
 		return read_all(f->fd, offset, buf, len);
 	if (!len)
 		return GS_OK;
-	touch(f, offset);
-	touch(f, offset + len - 1);
-	return guest_guard_copy(buf, (const char *)f->map + offset, len) ? GS_OK : GS_EFAULT;
+	if (touch(f->resident, offset) && touch(f->resident, offset + len - 1))
+		return guest_guard_copy(buf, (const char *)f->map + offset, len) ? GS_OK
+										 : GS_EFAULT;
+	if (is_cacheable(f, offset, len))
+		return guest_page_cache_read(f->resident->cache, GPA(offset), buf, len);
+	return read_all(f->fd, offset, buf, len);
 }
 
 bool guest_dump_file_next_data(const struct guest_dump_file *f, uint64_t from, uint64_t end,

@@ -12,6 +12,9 @@ for kernel in cloud full; do
 	ask 'spin on' 'SPIN on'
 	ask 'ztruth before' 'TRUTH END before'
 	that "$kernel: a capture is taken" guestshot snap --control "$ctl" -o "$out/$kernel.kcdata"
+	that "$kernel: a capture is taken and compressed" \
+		guestshot snap --control "$ctl" --compress zstd -o "$out/$kernel.zstd"
+	that "$kernel: a compressed capture is shown" guestshot show --group "$out/$kernel.zstd"
 	ask 'ztruth after' 'TRUTH END after'
 	ask 'spin off' 'SPIN off'
 	guest_poweroff

@@ -181,7 +181,7 @@ static uint64_t resident_bytes(void)
 
 START_TEST(reads_all_over_a_dump_do_not_fill_our_memory)
 {
-	const uint64_t size = UINT64_C(512) << 20;
+	const uint64_t size = (UINT64_C(512) << 20) + 100;
 	struct guest_dump_options raw = { .raw = true, .ram_base = GPA(0x40000000) };
 	// A real file: the kernel then reads ahead, and maps around what is touched.
 	GS_CLOSE int fd = open("/var/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -190,13 +190,29 @@ START_TEST(reads_all_over_a_dump_do_not_fill_our_memory)
 
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(ftruncate(fd, (off_t)size), 0);
+	for (uint64_t at = 0; at < size - 8; at += 1 << 20) // each MiB begins with its place
+		ck_assert_int_eq(pwrite(fd, &at, 8, (off_t)at), 8);
 	ck_assert_int_eq(open_fd(fd, &raw, &s, NULL), GS_OK);
-	for (uint64_t at = 0; at < size; at += 4096) {
-		ck_assert_int_eq(guest_read_u64(s.guest, GPA(0x40000000 + at), &word), GS_OK);
-		if (at % (8 << 20) == 0)
-			most = gs_max(most, resident_bytes());
-	}
+	for (int round = 0; round < 2; round++)
+		for (uint64_t at = 0; at < size - 8; at += 4096) {
+			ck_assert_int_eq(guest_read_u64(s.guest, GPA(0x40000000 + at), &word),
+					 GS_OK);
+			ck_assert_uint_eq(word, at % (1 << 20) ? 0 : at);
+			if (at % (8 << 20) == 0)
+				most = gs_max(most, resident_bytes());
+		}
 	ck_assert_uint_lt(most, before + (UINT64_C(256) << 20));
+	ck_assert(is_readable(&s, 0x40000000 + size - 50, 50)); // not a whole page of a cache
+	ck_assert(is_readable(&s, 0x40000000 + size - 150, 100));
+	ck_assert(!is_readable(&s, 0x40000000 + size - 50, 51));
+
+	// Cut now, when it is read through the cache: what was not read yet is gone.
+	ck_assert_int_eq(ftruncate(fd, 4096), 0);
+	int bad = 0;
+	for (uint64_t at = 4096; at < size; at += 1 << 20)
+		bad += !is_readable(&s, 0x40000000 + at, 1);
+	ck_assert_int_gt(bad, 400); // but for the cached
+	ck_assert(is_readable(&s, 0x40000000, 8));
 	guest_source_close(&s);
 }
 END_TEST
