@@ -3,7 +3,7 @@
 
 UNIT_SUITES := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/*/*.c)))))
 # suites with threads of their own run under ThreadSanitizer too
-TSAN_SUITES := $(filter control vmm qemu,$(UNIT_SUITES))
+TSAN_SUITES := $(filter control guest qemu vmm,$(UNIT_SUITES))
 
 define unit_rules
 unit_$(1)_SRCS := $$(wildcard tests/unit/$(1)/*.c)
