@@ -28,19 +28,18 @@ pack() {
 }
 
 # The source lines of this machine's own Debian mirrors, for SUITE (bookworm, trixie-backports, …) and
-# its updates; Debian's own mirror where this machine has none of Debian's.
+# its updates.
 apt_sources() {
 	local suite=$1 lines
 	# deb822 and one-line sources look the same here; SITE and the suite's path come from REPO_URI
 	# shellcheck disable=SC2016 # apt's own variables
 	lines=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
 		awk '$1 == "Debian" && !seen[$2]++ { print $2 }')
-	[ -n "$lines" ] || lines='http://deb.debian.org/debian/
-http://deb.debian.org/debian-security/'
+	[ -n "$lines" ] || die "apt has no lists of a Debian mirror: run apt-get update"
 	local uri
 	for uri in $lines; do
 		case $uri in
-		*-security/ | *security.debian.org/*)
+		*-security/ | *//security*)
 			case $suite in
 			*-*) ;;
 			*) echo "deb $uri $suite-security main" ;;
