@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -13,52 +12,43 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "cli/cli.h"
+#include "cli/source.h"
 #include "control/server.h"
 #include "control/worker.h"
-#include "introspect/guest/source.h"
 #include "introspect/stackshot/stackshot.h"
 
 /* From the decision to end until the process has ended, whatever hangs. */
 #define ATTACH_GUARD_MS 60000
-/* How far apart the tries are while the guest is waited for. */
-#define ATTACH_WAIT_MS 100
 
 struct attach_options {
-	const char *domain, *connect, *qmp, *core;
+	struct cli_source_options source;
 	const char *control;
 	uint64_t deadline_ns; /* for each wait */
 	uint64_t wait_ns;     /* for the guest to appear */
 	int verbosity;
 };
 
-enum { KEY_DOMAIN = 0x100, KEY_CONNECT, KEY_QMP, KEY_CORE, KEY_CONTROL, KEY_DEADLINE, KEY_WAIT };
+enum { KEY_CONTROL = 0x100, KEY_DEADLINE, KEY_WAIT };
 
 static const struct argp_option options[] = {
-	{ "domain", KEY_DOMAIN, "NAME", 0, "A libvirt domain, by name or UUID", 1 },
-	{ "connect", KEY_CONNECT, "URI", 0, "libvirt's URI (default: libvirt's own)", 1 },
-	{ "qmp", KEY_QMP, "SOCKET", 0, "A QEMU, by its QMP socket", 1 },
-	{ "core", KEY_CORE, "FILE", 0, "A memory dump", 1 },
-	{ "control", KEY_CONTROL, "PATH", 0, "Serve the control socket here", 2 },
+	CLI_SOURCE_OPTIONS,
+	{ "control", KEY_CONTROL, "PATH", 0, "Serve the control socket here", 3 },
 	{ "deadline", KEY_DEADLINE, "DURATION", 0,
-	  "Longest wait for each answer of QEMU or libvirt (default: 10s)", 2 },
+	  "Longest wait for each answer of QEMU or libvirt (default: 10s)", 3 },
 	{ "wait", KEY_WAIT, "DURATION", 0,
-	  "Wait so long for the guest to appear (default: not at all)", 2 },
-	{ "verbose", 'v', NULL, 0, "Say what is going on; twice: more", 2 },
+	  "Wait so long for the guest to appear (default: not at all)", 3 },
+	{ "verbose", 'v', NULL, 0, "Say what is going on; twice: more", 3 },
 	{ 0 },
 };
 
 static error_t parse_end(const struct attach_options *o, struct argp_state *state)
 {
-	int guests = (o->domain != NULL) + (o->qmp != NULL) + (o->core != NULL);
-
-	if (guests != 1)
+	if (cli_source_count(&o->source) != 1)
 		argp_error(state, "one guest, please: --domain, --qmp or --core");
-	else if (o->connect && !o->domain)
-		argp_error(state, "--connect goes with --domain");
 	else if (!o->control)
 		argp_error(state, "serve it where? --control PATH is missing");
 	else
-		return 0;
+		return cli_source_end(&o->source, state);
 	return EINVAL;
 }
 
@@ -76,17 +66,13 @@ static error_t parse_key(int key, char *arg, struct argp_state *state)
 	struct attach_options *o = state->input;
 
 	switch (key) {
-	case KEY_DOMAIN: o->domain = arg; return 0;
-	case KEY_CONNECT: o->connect = arg; return 0;
-	case KEY_QMP: o->qmp = arg; return 0;
-	case KEY_CORE: o->core = arg; return 0;
 	case KEY_CONTROL: o->control = arg; return 0;
 	case KEY_DEADLINE: return parse_duration("--deadline", arg, &o->deadline_ns, state);
 	case KEY_WAIT: return parse_duration("--wait", arg, &o->wait_ns, state);
 	case 'v': o->verbosity++; return 0;
 	case ARGP_KEY_ARG: argp_error(state, "unexpected argument: %s", arg); return EINVAL;
 	case ARGP_KEY_END: return parse_end(o, state);
-	default: return ARGP_ERR_UNKNOWN;
+	default: return cli_source_key(&o->source, key, arg, state);
 	}
 }
 
@@ -97,36 +83,6 @@ static const struct argp argp = {
 	       "guestshot run does for its own.",
 	.children = cli_argp_children,
 };
-
-/* --- the guest ----------------------------------------------------------------------------------
- */
-
-static enum gs_code open_once(const struct attach_options *o, struct guest_source *source_out,
-			      struct gs_error *err)
-{
-	uint64_t deadline = gs_clock_ns() + o->deadline_ns;
-
-	if (o->domain)
-		return guest_source_open_libvirt(o->connect, o->domain, deadline, source_out, err);
-	if (o->qmp)
-		return guest_source_open_qmp(o->qmp, deadline, source_out, err);
-	return guest_source_open_dump(o->core, NULL, source_out, err);
-}
-
-/* Open it, as soon as it is there. */
-static enum gs_code open_source(const struct attach_options *o, struct guest_source *source_out,
-				struct gs_error *err)
-{
-	const struct timespec pause = { .tv_nsec = ATTACH_WAIT_MS * (long)GS_NS_PER_MS };
-	const uint64_t give_up = gs_clock_ns() + o->wait_ns;
-
-	for (;;) {
-		enum gs_code rc = open_once(o, source_out, err);
-		if (rc != GS_ENOENT || gs_clock_ns() >= give_up)
-			return rc;
-		nanosleep(&pause, NULL);
-	}
-}
 
 /* --- serving ------------------------------------------------------------------------------------
  */
@@ -269,22 +225,12 @@ static enum gs_code serve_start(struct attach *a, struct gs_error *err)
 	return rc;
 }
 
-static void say_attached(const struct attach *a)
-{
-	const struct guest_source *s = &a->source;
-	char size[CLI_TEXT_MAX];
-
-	fprintf(stderr, "guestshot: attached by %s: %" PRIu32 " vCPUs, %s; memory: %s%s%s\n",
-		s->guest->source, s->guest->vcpu_count,
-		cli_format_size(guest_ram_size(s->guest), size), s->access, *s->note ? "; " : "",
-		s->note);
-}
-
 static int attach_run(struct attach *a)
 {
 	struct gs_error err = { 0 };
 	int code = CLI_EXIT_OK;
-	enum gs_code rc = open_source(a->o, &a->source, &err);
+	enum gs_code rc =
+		cli_source_open(&a->o->source, a->o->deadline_ns, a->o->wait_ns, &a->source, &err);
 
 	if (!rc)
 		rc = serve_start(a, &err);
@@ -293,7 +239,7 @@ static int attach_run(struct attach *a)
 		if (a->have_loop)
 			attach_end(a);
 	} else {
-		say_attached(a);
+		cli_source_say(&a->source, "attached by ");
 	}
 	if (a->have_loop) {
 		uv_run(&a->loop, UV_RUN_DEFAULT);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guestshot snap: take a capture over the control socket and write it to a file. */
+/* guestshot snap: take a capture, over a control socket or of a guest by itself, into a file. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,15 +13,19 @@
 #include "base/util.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
+#include "cli/source.h"
 #include "control/client.h"
+#include "introspect/stackshot/stackshot.h"
 #include "kcdata/compress.h"
 
 struct snap_options {
-	struct cli_remote remote;
+	struct cli_remote remote;	  /* a guest behind a control socket … */
+	struct cli_source_options source; /* … or another one */
 	const char *output;
 	int64_t pid; /* -1: all */
 	struct kcd_compression how;
 	bool quiet;
+	int verbosity;
 };
 
 enum { KEY_PID = 0x100, KEY_COMPRESS };
@@ -31,18 +36,36 @@ static const struct argp_option options[] = {
 	{ "compress", KEY_COMPRESS, "HOW", 0,
 	  "none (default: any kcdata reader opens it), zlib, zstd or zstd:LEVEL", 1 },
 	{ "quiet", 'q', NULL, 0, "No summary on standard error", 1 },
+	{ "verbose", 'v', NULL, 0, "Say how the guest's kernel was found, and what took how long",
+	  1 },
+	CLI_SOURCE_OPTIONS,
 	CLI_REMOTE_OPTIONS,
 	{ 0 },
 };
+
+static error_t parse_end(const struct snap_options *o, struct argp_state *state)
+{
+	if (!o->output)
+		argp_error(state, "where to? -o FILE is missing");
+	else if (!strcmp(o->output, "-") && isatty(STDOUT_FILENO))
+		argp_error(state, "a capture is binary: not written to a terminal");
+	else if (cli_source_count(&o->source) + (o->remote.control != NULL) != 1)
+		argp_error(state, "one guest, please: --control, --domain, --qmp or --core");
+	else
+		return cli_source_end(&o->source, state);
+	return EINVAL;
+}
 
 static error_t parse_key(int key, char *arg, struct argp_state *state)
 {
 	struct snap_options *o = state->input;
 	uint64_t number;
+	error_t e;
 
 	switch (key) {
 	case 'o': o->output = arg; return 0;
 	case 'q': o->quiet = true; return 0;
+	case 'v': o->verbosity++; return 0;
 	case KEY_PID:
 		if (!cli_parse_number(arg, 0, INT32_MAX, &number)) {
 			argp_error(state, "--pid %s: not a process id", arg);
@@ -58,25 +81,19 @@ static error_t parse_key(int key, char *arg, struct argp_state *state)
 		}
 		return 0;
 	case ARGP_KEY_ARG: argp_error(state, "unexpected argument: %s", arg); return EINVAL;
-	case ARGP_KEY_END:
-		if (!o->output) {
-			argp_error(state, "where to? -o FILE is missing");
-			return EINVAL;
-		}
-		if (!strcmp(o->output, "-") && isatty(STDOUT_FILENO)) {
-			argp_error(state, "a capture is binary: not written to a terminal");
-			return EINVAL;
-		}
-		return cli_remote_end(&o->remote, state);
-	default: return cli_remote_key(&o->remote, key, arg, state);
+	case ARGP_KEY_END: return parse_end(o, state);
+	default:
+		e = cli_source_key(&o->source, key, arg, state);
+		return e == ARGP_ERR_UNKNOWN ? cli_remote_key(&o->remote, key, arg, state) : e;
 	}
 }
 
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_key,
-	.doc = "Stop the guest behind a control socket for some milliseconds, record what every "
-	       "thread is doing, and write that to a file.",
+	.doc = "Stop a guest for some milliseconds, record what every thread is doing, and write "
+	       "that to a file. The guest is one behind a control socket, one of libvirt or QEMU, "
+	       "or a memory dump.",
 	.children = cli_argp_children,
 };
 
@@ -88,6 +105,9 @@ static enum gs_code write_bytes(const struct snap_options *o, const void *data, 
 	enum gs_code rc = gs_file_write_all(STDOUT_FILENO, data, size, err);
 	return rc ? gs_wrap(err, rc, "standard output") : GS_OK;
 }
+
+/* "--timeout 0": longer than anybody waits, but a time that can be added to. */
+#define ANSWER_NEVER_NS (UINT64_C(365) * 24 * 3600 * GS_NS_PER_SEC)
 
 /* What a stream that does not compress may grow by: blocks of their own, flushes, the wrapper. */
 #define COMPRESS_SLACK (UINT64_C(64) << 10)
@@ -113,6 +133,41 @@ static enum gs_code write_output(const struct snap_options *o, const void *data,
 	return write_bytes(o, bytes, buffer.used, err);
 }
 
+/* What the summary needs, from the socket's answer or from a capture of our own. */
+struct outcome {
+	uint64_t tasks, threads, stopped_ns;
+	bool complete;
+};
+
+static void print_summary(const struct snap_options *o, const struct outcome *r, size_t size)
+{
+	char bytes[CLI_TEXT_MAX], stopped[CLI_TEXT_MAX];
+
+	fprintf(stderr,
+		"guestshot: %" PRIu64 " tasks, %" PRIu64 " threads, %s to %s; guest stopped %s%s\n",
+		r->tasks, r->threads, cli_format_size(size, bytes),
+		strcmp(o->output, "-") ? o->output : "standard output",
+		cli_format_duration(r->stopped_ns, stopped),
+		r->complete ? "" : "; incomplete: guestshot show says what is missing");
+}
+
+/* There is a capture: write it, say so. */
+static int deliver(const struct snap_options *o, const struct outcome *r, const void *data,
+		   size_t size)
+{
+	struct gs_error err = { 0 };
+
+	if (write_output(o, data, &size, &err)) {
+		int code = cli_error(&err);
+		return code == CLI_EXIT_DENIED ? code : CLI_EXIT_OUTPUT;
+	}
+	if (!o->quiet)
+		print_summary(o, r, size);
+	return r->complete ? CLI_EXIT_OK : CLI_EXIT_INCOMPLETE;
+}
+
+/* --- a guest behind a control socket ------------------------------------------------------------ */
+
 static uint64_t number_of(const json_t *answer, const char *name)
 {
 	json_int_t n = json_integer_value(json_object_get(answer, name));
@@ -120,65 +175,99 @@ static uint64_t number_of(const json_t *answer, const char *name)
 	return n > 0 ? (uint64_t)n : 0;
 }
 
-static void print_summary(const struct snap_options *o, const json_t *answer, size_t size,
-			  bool complete)
+static int deliver_answer(const struct snap_options *o, const json_t *answer, int fd)
 {
-	char bytes[CLI_TEXT_MAX], stopped[CLI_TEXT_MAX];
-
-	fprintf(stderr,
-		"guestshot: %" PRIu64 " tasks, %" PRIu64 " threads, %s to %s; guest stopped %s%s\n",
-		number_of(answer, "tasks"), number_of(answer, "threads"),
-		cli_format_size(size, bytes),
-		strcmp(o->output, "-") ? o->output : "standard output",
-		cli_format_duration(number_of(answer, "stopped_ns"), stopped),
-		complete ? "" : "; incomplete: guestshot show says what is missing");
-}
-
-/* The answer and its descriptor are here: map, write, say so. */
-static int deliver(const struct snap_options *o, const json_t *answer, int fd)
-{
+	const struct outcome r = {
+		.tasks = number_of(answer, "tasks"),
+		.threads = number_of(answer, "threads"),
+		.stopped_ns = number_of(answer, "stopped_ns"),
+		.complete = json_is_true(json_object_get(answer, "complete")),
+	};
 	struct gs_error err = { 0 };
 	const void *data;
 	size_t size;
-	bool complete = json_is_true(json_object_get(answer, "complete"));
 
 	if (ctl_capture_map(fd, &data, &size, &err)) {
 		(void)cli_error(&err);
 		return CLI_EXIT_PROTOCOL;
 	}
-	size_t mapped = size;
-	enum gs_code rc = write_output(o, data, &size, &err);
-	munmap((void *)data, mapped);
-	if (rc) {
-		int code = cli_error(&err);
-		return code == CLI_EXIT_DENIED ? code : CLI_EXIT_OUTPUT;
-	}
-	if (!o->quiet)
-		print_summary(o, answer, size, complete);
-	return complete ? CLI_EXIT_OK : CLI_EXIT_INCOMPLETE;
+	int code = deliver(o, &r, data, size);
+	munmap((void *)data, size);
+	return code;
 }
 
-int cli_cmd_snap(int argc, char **argv)
+static int snap_remote(const struct snap_options *o)
 {
-	struct snap_options o = { .remote = CLI_REMOTE_DEFAULT, .pid = -1 };
-	json_t *answer, *arguments;
+	json_t *answer, *arguments = json_pack("{s:s}", "to", "fd");
 	GS_CLOSE int fd = -1;
-	int code;
 
-	if (!cli_parse(&argp, argc, argv, &o, &code))
-		return code;
-	arguments = json_pack("{s:s}", "to", "fd");
-	if (o.pid >= 0)
-		(void)json_object_set_new(arguments, "pid", json_integer(o.pid));
-	code = cli_remote_call(&o.remote, "snap", arguments, &answer, &fd);
+	if (o->pid >= 0)
+		(void)json_object_set_new(arguments, "pid", json_integer(o->pid));
+	int code = cli_remote_call(&o->remote, "snap", arguments, &answer, &fd);
 	if (code)
 		return code;
 	if (fd < 0) {
 		gs_log(GS_LOG_ERROR, "snap: the server passed no capture");
 		code = CLI_EXIT_PROTOCOL;
 	} else {
-		code = deliver(&o, answer, fd);
+		code = deliver_answer(o, answer, fd);
 	}
 	json_decref(answer);
 	return code;
+}
+
+/* --- any other guest ----------------------------------------------------------------------------- */
+
+static enum gs_code capture_source(const struct snap_options *o, struct guest *g,
+				   struct ss_result *result_out, struct gs_error *err)
+{
+	const struct ss_request request = {
+		.version = SS_REQUEST_VERSION,
+		.size = sizeof(request),
+		.pid = o->pid >= 0 ? (int32_t)o->pid : SS_PID_ALL,
+	};
+	struct ss_session *session;
+	enum gs_code rc = ss_session_create(g, &session, err);
+
+	if (rc)
+		return rc;
+	rc = ss_capture(session, &request, result_out, err);
+	ss_session_destroy(session);
+	return rc;
+}
+
+static int snap_source(const struct snap_options *o)
+{
+	struct guest_source source = { 0 };
+	struct ss_result result = { 0 };
+	struct gs_error err = { 0 };
+	uint64_t answer_ns = o->remote.timeout_ns ? o->remote.timeout_ns : ANSWER_NEVER_NS;
+	enum gs_code rc = cli_source_open(&o->source, answer_ns, o->remote.wait_ns, &source, &err);
+
+	if (!rc)
+		rc = capture_source(o, source.guest, &result, &err);
+	if (!rc && !o->quiet)
+		cli_source_say(&source, "");
+	guest_source_close(&source); /* a live guest is let go before anything is written */
+	if (rc)
+		return cli_error(&err);
+	const struct outcome r = {
+		.tasks = result.tasks,
+		.threads = result.threads,
+		.stopped_ns = result.stopped_ns,
+		.complete = result.complete,
+	};
+	int code = deliver(o, &r, result.data, result.size);
+	ss_result_deinit(&result);
+	return code;
+}
+
+int cli_cmd_snap(int argc, char **argv)
+{
+	struct snap_options o = { .remote = CLI_REMOTE_DEFAULT, .pid = -1 };
+	int code;
+
+	if (!cli_parse(&argp, argc, argv, &o, &code))
+		return code;
+	return o.remote.control ? snap_remote(&o) : snap_source(&o);
 }

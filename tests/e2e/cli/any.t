@@ -83,6 +83,44 @@ $ : >file; guestshot snap --control file -o x
 code 69
 err guestshot: error: control socket file: .*
 
+$ guestshot snap --core missing -o x
+code 66
+err guestshot: error: .*missing: .*
+
+$ guestshot snap --core missing --control there -o x
+code 64
+err .*one guest, please.*
+err .*
+
+$ guestshot snap --connect qemu:///system --qmp there -o x
+code 64
+err .*--connect goes with --domain
+err .*
+
+$ guestshot snap --core missing --ram-base here -o x
+code 64
+err .*--ram-base here: not an address such as 0x40000000.*
+err .*
+
+$ guestshot snap --qmp there --ram-base 0 -o x
+code 64
+err .*--ram-base goes with --core
+err .*
+
+$ head -c 100000 /dev/zero >zeros; guestshot snap --core zeros -o x; code=$?; test ! -e x && exit $code
+code 65
+err guestshot: error: zeros: .*
+
+# zeros as RAM: no kernel in it; the capture says so
+$ head -c 1048576 /dev/zero >zeros; guestshot snap --core zeros --ram-base 0x40000000 -o x
+code 2
+err guestshot: raw: 0 vCPUs, 1 MiB; memory: mapped RAM image; no CPU registers .*
+err guestshot: 0 tasks, 0 threads, .* to x; .*incomplete: .*
+
+$ guestshot snap --qmp missing -o x
+code 66
+err guestshot: error: .*missing: .*
+
 $ guestshot status --control missing
 code 69
 err guestshot: error: control socket missing: .*

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Guests that are not our own VMM's, as named on a command line. */
+#include "cli/source.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "introspect/guest/dump.h"
+
+/* How far apart the tries are while the guest is waited for. */
+#define SOURCE_WAIT_MS 100
+
+static bool parse_address(const char *arg, uint64_t *address_out)
+{
+	char *end;
+
+	if (*arg < '0' || *arg > '9') /* strtoull takes signs and spaces */
+		return false;
+	errno = 0;
+	*address_out = strtoull(arg, &end, 0);
+	return !errno && !*end;
+}
+
+error_t cli_source_key(struct cli_source_options *o, int key, const char *arg,
+		       struct argp_state *state)
+{
+	switch (key) {
+	case CLI_KEY_DOMAIN: o->domain = arg; return 0;
+	case CLI_KEY_CONNECT: o->connect = arg; return 0;
+	case CLI_KEY_QMP: o->qmp = arg; return 0;
+	case CLI_KEY_CORE: o->core = arg; return 0;
+	case CLI_KEY_RAM_BASE:
+		o->has_ram_base = true;
+		if (parse_address(arg, &o->ram_base))
+			return 0;
+		argp_error(state,
+			   "--ram-base %s: not an address such as %#" PRIx64 " (QEMU's virt)", arg,
+			   GUEST_DUMP_RAM_BASE);
+		return EINVAL;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int cli_source_count(const struct cli_source_options *o)
+{
+	return (o->domain != NULL) + (o->qmp != NULL) + (o->core != NULL);
+}
+
+error_t cli_source_end(const struct cli_source_options *o, struct argp_state *state)
+{
+	if (o->connect && !o->domain)
+		argp_error(state, "--connect goes with --domain");
+	else if (o->has_ram_base && !o->core)
+		argp_error(state, "--ram-base goes with --core");
+	else
+		return 0;
+	return EINVAL;
+}
+
+static enum gs_code open_once(const struct cli_source_options *o, uint64_t answer_ns,
+			      struct guest_source *source_out, struct gs_error *err)
+{
+	const struct guest_dump_options dump = { .raw = o->has_ram_base,
+						 .ram_base = GPA(o->ram_base) };
+	uint64_t deadline = gs_clock_ns() + answer_ns;
+
+	if (o->domain)
+		return guest_source_open_libvirt(o->connect, o->domain, deadline, source_out, err);
+	if (o->qmp)
+		return guest_source_open_qmp(o->qmp, deadline, source_out, err);
+	return guest_source_open_dump(o->core, &dump, source_out, err);
+}
+
+enum gs_code cli_source_open(const struct cli_source_options *o, uint64_t answer_ns,
+			     uint64_t wait_ns, struct guest_source *source_out,
+			     struct gs_error *err)
+{
+	const struct timespec pause = { .tv_nsec = SOURCE_WAIT_MS * (long)GS_NS_PER_MS };
+	const uint64_t give_up = gs_clock_ns() + wait_ns;
+
+	for (;;) {
+		enum gs_code rc = open_once(o, answer_ns, source_out, err);
+		if (rc != GS_ENOENT || gs_clock_ns() >= give_up)
+			return rc;
+		nanosleep(&pause, NULL);
+	}
+}
+
+void cli_source_say(const struct guest_source *s, const char *lead)
+{
+	char size[CLI_TEXT_MAX];
+
+	fprintf(stderr, "guestshot: %s%s: %" PRIu32 " vCPUs, %s; memory: %s%s%s\n", lead,
+		s->guest->source, s->guest->vcpu_count,
+		cli_format_size(guest_ram_size(s->guest), size), s->access, *s->note ? "; " : "",
+		s->note);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Guests that are not our own VMM's, as named on a command line: options, opening, what is said. */
+#ifndef CLI_SOURCE_H
+#define CLI_SOURCE_H
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "introspect/guest/source.h"
+
+struct cli_source_options {
+	const char *domain, *connect, *qmp, *core; /* at most one guest: connect goes with domain */
+	bool has_ram_base;
+	uint64_t ram_base;
+};
+
+enum {
+	CLI_KEY_DOMAIN = 0x300,
+	CLI_KEY_CONNECT,
+	CLI_KEY_QMP,
+	CLI_KEY_CORE,
+	CLI_KEY_RAM_BASE,
+};
+
+#define CLI_SOURCE_OPTIONS                                                                             \
+	{ "domain", CLI_KEY_DOMAIN, "NAME", 0, "A libvirt domain, by name or UUID", 2 },               \
+		{ "connect", CLI_KEY_CONNECT, "URI", 0, "libvirt's URI (default: libvirt's own)", 2 }, \
+		{ "qmp", CLI_KEY_QMP, "SOCKET", 0, "A QEMU, by its QMP socket", 2 },                   \
+		{ "core", CLI_KEY_CORE, "FILE", 0, "A memory dump: ELF core, kdump, RAM", 2 },         \
+	{                                                                                              \
+		"ram-base", CLI_KEY_RAM_BASE, "ADDRESS", 0,                                            \
+			"The dump is bare RAM, from this guest-physical address on", 2                 \
+	}
+
+/** Take one of CLI_SOURCE_OPTIONS; ARGP_ERR_UNKNOWN for other keys. */
+error_t cli_source_key(struct cli_source_options *o, int key, const char *arg,
+		       struct argp_state *state);
+
+/** How many guests are named. */
+int cli_source_count(const struct cli_source_options *o);
+
+/** For ARGP_KEY_END, once the number of guests is right: options that go with others only. */
+error_t cli_source_end(const struct cli_source_options *o, struct argp_state *state);
+
+/**
+ * Open the guest, as soon as it is there.
+ *
+ * @param answer_ns  longest wait for each answer of QEMU or libvirt
+ * @param wait_ns    for the guest to appear
+ * @param source_out guest_source_close()
+ * @return GS_OK; GS_ENOENT: not there in time; others as guest_source_open_…()
+ */
+GS_MUST_USE enum gs_code cli_source_open(const struct cli_source_options *o, uint64_t answer_ns,
+					 uint64_t wait_ns, struct guest_source *source_out,
+					 struct gs_error *err);
+
+/** "memory: shared memory backend; note" on standard error, after @p lead. */
+void cli_source_say(const struct guest_source *s, const char *lead);
+
+#endif
