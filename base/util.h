@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
@@ -40,6 +41,31 @@ static inline uint64_t gs_max(uint64_t a, uint64_t b)
 static inline uint64_t gs_align_up(uint64_t x, uint64_t align)
 {
 	return (x + align - 1) & ~(align - 1);
+}
+
+/* Little-endian words at any alignment; the hosts are little endian, as the guests are. */
+static inline uint16_t gs_get_u16(const void *p)
+{
+	uint16_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static inline uint32_t gs_get_u32(const void *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static inline uint64_t gs_get_u64(const void *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
 }
 
 /**

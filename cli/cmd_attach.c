@@ -89,7 +89,7 @@ static const struct argp argp = {
 
 struct attach {
 	const struct attach_options *o;
-	struct guest_source source;
+	struct cli_source source;
 	struct ss_session *session;
 	uv_loop_t loop;
 	bool have_loop;
@@ -169,7 +169,12 @@ static enum gs_code capture(void *arg, const struct ss_request *request,
 {
 	struct attach *a = arg;
 
-	return ss_capture(a->session, request, result_out, err);
+	const struct lnx_kernel *before = ss_session_kernel(a->session);
+	enum gs_code rc = ss_capture(a->session, request, result_out, err);
+
+	if (ss_session_kernel(a->session) != before)
+		cli_kernel_say(ss_session_kernel(a->session));
+	return rc;
 }
 
 static const struct ctl_hooks hooks = { .quit = on_quit };
@@ -194,7 +199,7 @@ static void watch_signals(struct attach *a)
 
 static enum gs_code serve_start(struct attach *a, struct gs_error *err)
 {
-	enum gs_code rc = ss_session_create(a->source.guest, &a->session, err);
+	enum gs_code rc = ss_session_create(a->source.guest.guest, &a->session, err);
 
 	if (rc)
 		return rc;
@@ -202,10 +207,11 @@ static enum gs_code serve_start(struct attach *a, struct gs_error *err)
 	if (e)
 		return gs_fail(err, GS_ENOSPC, "event loop: %s", uv_strerror(e));
 	a->have_loop = true;
+	ss_session_hint(a->session, &a->source.hints);
 	(void)uv_timer_init(&a->loop, &a->guard); /* cannot fail */
 	a->guard.data = a;
 	const struct ctl_worker_config worker = {
-		.guest = a->source.guest,
+		.guest = a->source.guest.guest,
 		.capture = capture,
 		.arg = a,
 	};
@@ -214,7 +220,7 @@ static enum gs_code serve_start(struct attach *a, struct gs_error *err)
 		return rc;
 	const struct ctl_server_config server = {
 		.path = a->o->control,
-		.guest = a->source.guest,
+		.guest = a->source.guest.guest,
 		.worker = a->worker,
 		.hooks = &hooks,
 		.arg = a,
@@ -239,14 +245,14 @@ static int attach_run(struct attach *a)
 		if (a->have_loop)
 			attach_end(a);
 	} else {
-		cli_source_say(&a->source, "attached by ");
+		cli_source_say(&a->source.guest, "attached by ");
 	}
 	if (a->have_loop) {
 		uv_run(&a->loop, UV_RUN_DEFAULT);
 		(void)uv_loop_close(&a->loop); /* nothing is open: all was closed and run */
 	}
 	ss_session_destroy(a->session);
-	guest_source_close(&a->source);
+	cli_source_close(&a->source);
 	return code ? code : exit_code(a);
 }
 

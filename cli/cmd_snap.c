@@ -218,7 +218,7 @@ static int snap_remote(const struct snap_options *o)
 
 /* --- any other guest ----------------------------------------------------------------------------- */
 
-static enum gs_code capture_source(const struct snap_options *o, struct guest *g,
+static enum gs_code capture_source(const struct snap_options *o, const struct cli_source *source,
 				   struct ss_result *result_out, struct gs_error *err)
 {
 	const struct ss_request request = {
@@ -227,28 +227,31 @@ static enum gs_code capture_source(const struct snap_options *o, struct guest *g
 		.pid = o->pid >= 0 ? (int32_t)o->pid : SS_PID_ALL,
 	};
 	struct ss_session *session;
-	enum gs_code rc = ss_session_create(g, &session, err);
+	enum gs_code rc = ss_session_create(source->guest.guest, &session, err);
 
 	if (rc)
 		return rc;
+	ss_session_hint(session, &source->hints);
 	rc = ss_capture(session, &request, result_out, err);
+	if (!rc)
+		cli_kernel_say(ss_session_kernel(session));
 	ss_session_destroy(session);
 	return rc;
 }
 
 static int snap_source(const struct snap_options *o)
 {
-	struct guest_source source = { 0 };
+	struct cli_source source = { 0 };
 	struct ss_result result = { 0 };
 	struct gs_error err = { 0 };
 	uint64_t answer_ns = o->remote.timeout_ns ? o->remote.timeout_ns : ANSWER_NEVER_NS;
 	enum gs_code rc = cli_source_open(&o->source, answer_ns, o->remote.wait_ns, &source, &err);
 
 	if (!rc)
-		rc = capture_source(o, source.guest, &result, &err);
+		rc = capture_source(o, &source, &result, &err);
 	if (!rc && !o->quiet)
-		cli_source_say(&source, "");
-	guest_source_close(&source); /* a live guest is let go before anything is written */
+		cli_source_say(&source.guest, "");
+	cli_source_close(&source); /* a live guest is let go before anything is written */
 	if (rc)
 		return cli_error(&err);
 	const struct outcome r = {
@@ -269,5 +272,7 @@ int cli_cmd_snap(int argc, char **argv)
 
 	if (!cli_parse(&argp, argc, argv, &o, &code))
 		return code;
+	if (o.verbosity)
+		gs_log_set_level(o.verbosity > 1 ? GS_LOG_DEBUG : GS_LOG_INFO);
 	return o.remote.control ? snap_remote(&o) : snap_source(&o);
 }

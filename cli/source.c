@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "cli/cli.h"
 #include "introspect/guest/dump.h"
 
@@ -42,6 +43,8 @@ error_t cli_source_key(struct cli_source_options *o, int key, const char *arg,
 			   "--ram-base %s: not an address such as %#" PRIx64 " (QEMU's virt)", arg,
 			   GUEST_DUMP_RAM_BASE);
 		return EINVAL;
+	case CLI_KEY_IMAGE: o->image = arg; return 0;
+	case CLI_KEY_PROFILE: o->profile = arg; return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }
@@ -57,6 +60,8 @@ error_t cli_source_end(const struct cli_source_options *o, struct argp_state *st
 		argp_error(state, "--connect goes with --domain");
 	else if (o->has_ram_base && !o->core)
 		argp_error(state, "--ram-base goes with --core");
+	else if ((o->image || o->profile) && !cli_source_count(o))
+		argp_error(state, "hints go with --domain, --qmp or --core");
 	else
 		return 0;
 	return EINVAL;
@@ -76,9 +81,9 @@ static enum gs_code open_once(const struct cli_source_options *o, uint64_t answe
 	return guest_source_open_dump(o->core, &dump, source_out, err);
 }
 
-enum gs_code cli_source_open(const struct cli_source_options *o, uint64_t answer_ns,
-			     uint64_t wait_ns, struct guest_source *source_out,
-			     struct gs_error *err)
+static enum gs_code open_guest(const struct cli_source_options *o, uint64_t answer_ns,
+			       uint64_t wait_ns, struct guest_source *source_out,
+			       struct gs_error *err)
 {
 	const struct timespec pause = { .tv_nsec = SOURCE_WAIT_MS * (long)GS_NS_PER_MS };
 	const uint64_t give_up = gs_clock_ns() + wait_ns;
@@ -91,6 +96,35 @@ enum gs_code cli_source_open(const struct cli_source_options *o, uint64_t answer
 	}
 }
 
+enum gs_code cli_source_open(const struct cli_source_options *o, uint64_t answer_ns,
+			     uint64_t wait_ns, struct cli_source *source_out, struct gs_error *err)
+{
+	struct cli_source s = { 0 };
+	enum gs_code rc = o->image ? lnx_reference_open(o->image, &s.reference, err) : GS_OK;
+
+	if (!rc && o->profile)
+		rc = lnx_profile_open(o->profile, &s.profile, err);
+	if (!rc)
+		rc = open_guest(o, answer_ns, wait_ns, &s.guest, err);
+	if (rc) {
+		cli_source_close(&s);
+		return rc;
+	}
+	s.hints.reference = s.reference;
+	s.hints.profile = s.profile;
+	s.hints.vmcoreinfo = guest_dump_vmcoreinfo(&s.guest, &s.hints.vmcoreinfo_size);
+	*source_out = s;
+	return GS_OK;
+}
+
+void cli_source_close(struct cli_source *s)
+{
+	guest_source_close(&s->guest);
+	lnx_reference_destroy(s->reference);
+	lnx_profile_destroy(s->profile);
+	*s = (struct cli_source){ 0 };
+}
+
 void cli_source_say(const struct guest_source *s, const char *lead)
 {
 	char size[CLI_TEXT_MAX];
@@ -99,4 +133,30 @@ void cli_source_say(const struct guest_source *s, const char *lead)
 		s->guest->source, s->guest->vcpu_count,
 		cli_format_size(guest_ram_size(s->guest), size), s->access, *s->note ? "; " : "",
 		s->note);
+}
+
+void cli_kernel_say(const struct lnx_kernel *k)
+{
+	char took[CLI_TEXT_MAX];
+
+	if (!k)
+		return; /* the capture says why */
+	const struct lnx_found *f = lnx_kernel_found(k);
+	struct lnx_kernel_info info = lnx_kernel_info_get(k);
+	gs_log(GS_LOG_INFO, "kernel %s, %" PRIu32 "K pages, %" PRIu32 "-bit addresses",
+	       *info.release ? info.release : "of unknown release", info.page_size >> 10,
+	       info.va_bits);
+	gs_log(GS_LOG_INFO,
+	       "symbols: %" PRIu32 " of style %c at guest-physical %#" PRIx64
+	       ", found by %s, %" PRIu32 " tables looked at (%s)",
+	       info.symbols, info.kallsyms_style, f->symbols_at.a, lnx_way_name(f->symbols_by),
+	       f->candidates, cli_format_duration(f->symbols_ns, took));
+	gs_log(GS_LOG_INFO, "place: _stext at %#" PRIx64 ", found by %s (%s)", info.text,
+	       f->place_by == LNX_BY_SCAN ? "a page directory in the image"
+					  : lnx_way_name(f->place_by),
+	       cli_format_duration(f->place_ns, took));
+	gs_log(GS_LOG_INFO, "types: %s (%s)", lnx_way_name(f->types_by),
+	       cli_format_duration(f->types_ns, took));
+	gs_log(GS_LOG_INFO, "roots: init_task at %#" PRIx64 " (%s); vCPUs that prove it: %d",
+	       lnx_init_task(k).a, cli_format_duration(f->roots_ns, took), f->evidence);
 }

@@ -9,11 +9,21 @@
 
 #include "base/error.h"
 #include "introspect/guest/source.h"
+#include "introspect/linux/linux.h"
 
 struct cli_source_options {
 	const char *domain, *connect, *qmp, *core; /* at most one guest: connect goes with domain */
 	bool has_ram_base;
 	uint64_t ram_base;
+	const char *image, *profile; /* hints; NULL: none */
+};
+
+/** An open guest with what is known of its kernel beforehand. Zeroed: closed. */
+struct cli_source {
+	struct guest_source guest;
+	struct lnx_hints hints;
+	struct lnx_reference *reference;
+	struct lnx_profile *profile;
 };
 
 enum {
@@ -22,17 +32,21 @@ enum {
 	CLI_KEY_QMP,
 	CLI_KEY_CORE,
 	CLI_KEY_RAM_BASE,
+	CLI_KEY_IMAGE,
+	CLI_KEY_PROFILE,
 };
 
-#define CLI_SOURCE_OPTIONS                                                                             \
-	{ "domain", CLI_KEY_DOMAIN, "NAME", 0, "A libvirt domain, by name or UUID", 2 },               \
-		{ "connect", CLI_KEY_CONNECT, "URI", 0, "libvirt's URI (default: libvirt's own)", 2 }, \
-		{ "qmp", CLI_KEY_QMP, "SOCKET", 0, "A QEMU, by its QMP socket", 2 },                   \
-		{ "core", CLI_KEY_CORE, "FILE", 0, "A memory dump: ELF core, kdump, RAM", 2 },         \
-	{                                                                                              \
-		"ram-base", CLI_KEY_RAM_BASE, "ADDRESS", 0,                                            \
-			"The dump is bare RAM, from this guest-physical address on", 2                 \
-	}
+/* clang-format off */
+#define CLI_SOURCE_OPTIONS \
+	{ "domain", CLI_KEY_DOMAIN, "NAME", 0, "A libvirt domain, by name or UUID", 2 }, \
+	{ "connect", CLI_KEY_CONNECT, "URI", 0, "libvirt's URI (default: libvirt's own)", 2 }, \
+	{ "qmp", CLI_KEY_QMP, "SOCKET", 0, "A QEMU, by its QMP socket", 2 }, \
+	{ "core", CLI_KEY_CORE, "FILE", 0, "A memory dump: ELF core, kdump, RAM", 2 }, \
+	{ "ram-base", CLI_KEY_RAM_BASE, "ADDRESS", 0, "The dump is bare RAM, from this guest-physical address on", 2 }, \
+	{ "image", CLI_KEY_IMAGE, "FILE", 0, "The guest's kernel image, to tell it from others in memory", 2 }, \
+	{ "vmlinux", CLI_KEY_IMAGE, "FILE", 0, "The same as an ELF file", 2 }, \
+	{ "profile", CLI_KEY_PROFILE, "FILE", 0, "Structure layouts, for a kernel without type information", 2 }
+/* clang-format on */
 
 /** Take one of CLI_SOURCE_OPTIONS; ARGP_ERR_UNKNOWN for other keys. */
 error_t cli_source_key(struct cli_source_options *o, int key, const char *arg,
@@ -49,14 +63,20 @@ error_t cli_source_end(const struct cli_source_options *o, struct argp_state *st
  *
  * @param answer_ns  longest wait for each answer of QEMU or libvirt
  * @param wait_ns    for the guest to appear
- * @param source_out guest_source_close()
+ * @param source_out cli_source_close()
  * @return GS_OK; GS_ENOENT: not there in time; others as guest_source_open_…()
  */
 GS_MUST_USE enum gs_code cli_source_open(const struct cli_source_options *o, uint64_t answer_ns,
-					 uint64_t wait_ns, struct guest_source *source_out,
+					 uint64_t wait_ns, struct cli_source *source_out,
 					 struct gs_error *err);
+
+/** Let the guest go. Safe twice. */
+void cli_source_close(struct cli_source *s);
 
 /** "memory: shared memory backend; note" on standard error, after @p lead. */
 void cli_source_say(const struct guest_source *s, const char *lead);
+
+/** How a kernel was found, on standard error: a line for each step. @p k may be NULL. */
+void cli_kernel_say(const struct lnx_kernel *k);
 
 #endif

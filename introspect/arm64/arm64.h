@@ -90,18 +90,20 @@ void a64_half_set_table(struct a64_half *h, uint64_t ttbr);
 enum a64_fault a64_translate(const struct a64_regime *r, const struct guest *g, gva_t va,
 			     struct a64_mapping *out);
 
+enum a64_end { A64_HIGHEST, A64_LOWEST };
+
 /**
- * The highest address of the upper half that maps a guest-physical page.
+ * The highest or lowest address of the upper half that maps a guest-physical page.
  *
  * For a kernel whose own addresses are not known: its image is mapped above all other mappings of
- * the same memory. Visits the tables from the top downwards.
+ * the same memory, and the linear map lies below all. Visits the tables from that end on.
  *
  * @param pa      any address in the page
  * @param budget  most descriptors to read; what is left when it returns
  * @return false: no mapping, or the budget was used up
  */
-bool a64_find_highest(const struct a64_regime *r, const struct guest *g, gpa_t pa, uint64_t *budget,
-		      gva_t *va_out);
+bool a64_find_mapping(const struct a64_regime *r, const struct guest *g, gpa_t pa, enum a64_end end,
+		      uint64_t *budget, gva_t *va_out);
 
 /**
  * Copy guest-virtual memory, page by page. Running past the last address is A64_NOT_CANONICAL.

@@ -194,15 +194,16 @@ enum a64_fault a64_translate(const struct a64_regime *r, const struct guest *g, 
 	return A64_OK;
 }
 
-/* A table on the way down, and the entry to look at next: from the last one to the first. */
+/* A table on the way down. */
 struct visit {
 	gpa_t table;
-	uint64_t left; /* entries not looked at yet */
+	uint64_t size; /* entries */
+	uint64_t left; /* ... not looked at yet */
 	uint64_t va;   /* of its first entry */
 };
 
-bool a64_find_highest(const struct a64_regime *r, const struct guest *g, gpa_t pa, uint64_t *budget,
-		      gva_t *va_out)
+bool a64_find_mapping(const struct a64_regime *r, const struct guest *g, gpa_t pa, enum a64_end end,
+		      uint64_t *budget, gva_t *va_out)
 {
 	const struct a64_half *h = &r->half[1];
 	const unsigned int stride = stride_bits(h);
@@ -211,8 +212,8 @@ bool a64_find_highest(const struct a64_regime *r, const struct guest *g, gpa_t p
 
 	if (!h->enabled)
 		return false;
-	at[0] = (struct visit){ h->table, UINT64_C(1) << (h->va_bits - level_lsb(h, level)),
-				~low_bits(h->va_bits) };
+	const uint64_t first = UINT64_C(1) << (h->va_bits - level_lsb(h, level));
+	at[0] = (struct visit){ h->table, first, first, ~low_bits(h->va_bits) };
 	while (level >= top) {
 		struct visit *v = &at[level - top];
 		const unsigned int lsb = level_lsb(h, level);
@@ -222,20 +223,20 @@ bool a64_find_highest(const struct a64_regime *r, const struct guest *g, gpa_t p
 			level--;
 			continue;
 		}
+		const uint64_t i = end == A64_HIGHEST ? v->left - 1 : v->size - v->left;
 		v->left--;
 		if (!*budget)
 			return false;
 		--*budget;
-		if (guest_read_u64(g, GPA(v->table.a + v->left * sizeof(descriptor)),
-				   &descriptor) ||
+		if (guest_read_u64(g, GPA(v->table.a + i * sizeof(descriptor)), &descriptor) ||
 		    !(descriptor & DESCRIPTOR_VALID))
 			continue;
-		const uint64_t va = v->va + (v->left << lsb);
+		const uint64_t va = v->va + (i << lsb);
 		if (level < LAST_LEVEL && (descriptor & DESCRIPTOR_TABLE_PAGE)) {
 			level++;
 			at[level - top] =
 				(struct visit){ GPA(output_address(h, descriptor, h->granule_bits)),
-						UINT64_C(1) << stride, va };
+						UINT64_C(1) << stride, UINT64_C(1) << stride, va };
 			continue;
 		}
 		const uint64_t oa = output_address(h, descriptor, lsb);

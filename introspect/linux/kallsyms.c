@@ -22,30 +22,6 @@
 /* Places tried and names stepped over for one candidate: twice what the most symbols need. */
 #define WORK_MAX (2 * KALLSYMS_MAX_SYMS)
 
-static uint16_t get_u16(const uint8_t *p)
-{
-	uint16_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return v;
-}
-
-static uint32_t get_u32(const uint8_t *p)
-{
-	uint32_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return v;
-}
-
-static uint64_t get_u64(const uint8_t *p)
-{
-	uint64_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return v;
-}
-
 static bool is_zero(const uint8_t *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -58,10 +34,10 @@ static bool is_zero(const uint8_t *p, size_t n)
 
 static bool is_ascending_index(const uint8_t *p)
 {
-	if (get_u16(p) != 0)
+	if (gs_get_u16(p) != 0)
 		return false;
 	for (size_t k = 1; k < TOKENS; k++)
-		if (get_u16(p + 2 * k) <= get_u16(p + 2 * (k - 1)))
+		if (gs_get_u16(p + 2 * k) <= gs_get_u16(p + 2 * (k - 1)))
 			return false;
 	return true;
 }
@@ -77,8 +53,8 @@ size_t kallsyms_next_candidate(const uint8_t *data, size_t size, size_t from)
 
 	while (at < size && size - at >= INDEX_BYTES) {
 		size_t probe = at + stride;
-		uint16_t a = get_u16(data + probe), b = get_u16(data + probe + 2),
-			 c = get_u16(data + probe + 4), d = get_u16(data + probe + 6);
+		uint16_t a = gs_get_u16(data + probe), b = gs_get_u16(data + probe + 2),
+			 c = gs_get_u16(data + probe + 4), d = gs_get_u16(data + probe + 6);
 
 		if (a < b && b < c && c < d) {
 			for (size_t p = at; p < at + stride && size - p >= INDEX_BYTES; p += 2)
@@ -93,7 +69,7 @@ size_t kallsyms_next_candidate(const uint8_t *data, size_t size, size_t from)
 /* Start of token_table, or SIZE_MAX: before each token but the first is a NUL, in none is one. */
 static size_t find_token_table(const uint8_t *data, size_t index)
 {
-	uint32_t last = get_u16(data + index + 2 * (TOKENS - 1));
+	uint32_t last = gs_get_u16(data + index + 2 * (TOKENS - 1));
 
 	/* the last token is at least one character and its NUL */
 	for (size_t back = last + 2; back <= last + NAME_BYTES_MAX && back <= index; back++) {
@@ -112,8 +88,8 @@ static size_t find_token_table(const uint8_t *data, size_t index)
 
 		size_t k = TOKENS - 1;
 		for (; k; k--) {
-			uint32_t from = get_u16(data + index + 2 * (k - 1));
-			uint32_t to = get_u16(data + index + 2 * k);
+			uint32_t from = gs_get_u16(data + index + 2 * (k - 1));
+			uint32_t to = gs_get_u16(data + index + 2 * k);
 
 			if (data[start + to - 1] || memchr(data + start + from, 0, to - 1 - from))
 				break;
@@ -157,7 +133,7 @@ static bool names_match_markers(const uint8_t *data, size_t names, uint32_t n, s
 
 	for (uint32_t i = 0; i < n; i++) {
 		if (i % SYMS_A_MARKER == 0 &&
-		    get_u32(data + markers + 4 * (i / SYMS_A_MARKER)) != at - names)
+		    gs_get_u32(data + markers + 4 * (i / SYMS_A_MARKER)) != at - names)
 			return false;
 		size_t len = name_entry_size(data, at, markers);
 		if (!len || !*work)
@@ -187,7 +163,7 @@ static bool find_names(const uint8_t *data, size_t markers, uint32_t run, uint32
 	uint32_t least = run > MARKER_EXCESS_MAX ? run - MARKER_EXCESS_MAX : 1;
 
 	for (uint32_t m = run; m >= least; m--) {
-		uint64_t before_last = get_u32(data + markers + 4 * (m - 1));
+		uint64_t before_last = gs_get_u32(data + markers + 4 * (m - 1));
 		uint64_t nearest = before_last + 2;
 		uint64_t farthest = before_last + MARKER_STEP_MAX + PADDING_MAX;
 
@@ -199,7 +175,7 @@ static bool find_names(const uint8_t *data, size_t markers, uint32_t run, uint32
 				return false;
 			--*work;
 			for (size_t pad = 4; pad <= PADDING_MAX && pad <= names; pad += 4) {
-				uint32_t n = get_u32(data + names - pad);
+				uint32_t n = gs_get_u32(data + names - pad);
 
 				if (n < KALLSYMS_MIN_SYMS || n > KALLSYMS_MAX_SYMS ||
 				    (n + SYMS_A_MARKER - 1) / SYMS_A_MARKER != m ||
@@ -228,7 +204,7 @@ static bool find_name_tables(const uint8_t *data, size_t token_table, struct nam
 
 	for (size_t at = token_table & ~(size_t)3; at >= 4 && work;) {
 		at -= 4;
-		uint32_t word = get_u32(data + at);
+		uint32_t word = gs_get_u32(data + at);
 		bool rises = run && word < next && next - word >= MARKER_STEP_MIN &&
 			     next - word <= MARKER_STEP_MAX;
 
@@ -261,24 +237,24 @@ static bool is_from_base(uint32_t first_offset)
 
 static bool offsets_ascend(const uint8_t *p, uint32_t n)
 {
-	if (!is_from_base(get_u32(p)))
+	if (!is_from_base(gs_get_u32(p)))
 		return false;
 	for (uint32_t i = 1; i < n; i++)
-		if (get_u32(p + 4 * (size_t)i) < get_u32(p + 4 * (size_t)(i - 1)))
+		if (gs_get_u32(p + 4 * (size_t)i) < gs_get_u32(p + 4 * (size_t)(i - 1)))
 			return false;
-	return get_u32(p) < get_u32(p + 4 * (size_t)(n - 1));
+	return gs_get_u32(p) < gs_get_u32(p + 4 * (size_t)(n - 1));
 }
 
 static int64_t pc_relative(const uint8_t *data, size_t offsets, uint32_t i)
 {
 	size_t at = offsets + 4 * (size_t)i;
 
-	return (int64_t)at + (int32_t)get_u32(data + at);
+	return (int64_t)at + (int32_t)gs_get_u32(data + at);
 }
 
 static bool pc_relative_ascend(const uint8_t *data, size_t offsets, uint32_t n)
 {
-	if (is_from_base(get_u32(data + offsets)))
+	if (is_from_base(gs_get_u32(data + offsets)))
 		return false;
 	for (uint32_t i = 1; i < n; i++)
 		if (pc_relative(data, offsets, i) < pc_relative(data, offsets, i - 1))
@@ -286,29 +262,44 @@ static bool pc_relative_ascend(const uint8_t *data, size_t offsets, uint32_t n)
 	return pc_relative(data, offsets, 0) < pc_relative(data, offsets, n - 1);
 }
 
-/* The base behind a table of offsets that ends at @p end, or 0. */
-static uint64_t base_after(const uint8_t *data, size_t size, size_t end)
+/*
+ * The base behind a table of offsets that ends at @p end. In an image as a file it may be 0: the
+ * kernel adds the address at which it runs (arm64 links with --no-apply-dynamic-relocs).
+ */
+static bool base_after(const uint8_t *data, size_t size, size_t end, bool is_file,
+		       struct kallsyms *ks)
 {
 	size_t at = (size_t)gs_align_up(end, 8);
 
 	/* what lies between is padding: else it is the table's end, and @p end is too early */
 	if (at > size || !is_zero(data + end, at - end))
-		return 0;
+		return false;
 	for (int tries = 0; tries < 2; at += 8, tries++) {
 		if (at > size || size - at < 8)
 			break;
-		uint64_t base = get_u64(data + at);
-		if (is_kernel_address(base))
-			return base;
-		if (base)
+		ks->base_at = at;
+		ks->relative_base = gs_get_u64(data + at);
+		if (is_kernel_address(ks->relative_base) || (is_file && !ks->relative_base))
+			return true;
+		if (ks->relative_base)
 			break;
 	}
-	return 0;
+	return false;
+}
+
+/* Of a file only the distances from the base mean something. */
+static void take_offsets(struct kallsyms *ks, const uint8_t *offsets, bool is_file)
+{
+	ks->absolute = !is_file;
+	if (is_file)
+		ks->relative_base = 0;
+	for (uint32_t i = 0; i < ks->n; i++)
+		ks->address[i] = ks->relative_base + gs_get_u32(offsets + 4 * (size_t)i);
 }
 
 /* Fill ks->address; the encoding is the one that makes the table ascend. */
 static bool decode_addresses(const uint8_t *data, size_t size, const struct name_tables *t,
-			     size_t after_index, struct kallsyms *ks)
+			     size_t after_index, bool is_file, struct kallsyms *ks)
 {
 	size_t bytes = 4 * (size_t)t->n;
 
@@ -317,15 +308,11 @@ static bool decode_addresses(const uint8_t *data, size_t size, const struct name
 		if (t->num_syms < gap + bytes)
 			break;
 		size_t offsets = t->num_syms - gap - bytes;
-		uint64_t base = base_after(data, t->num_syms, offsets + bytes);
-
-		if (!base || !offsets_ascend(data + offsets, t->n))
+		if (!base_after(data, t->num_syms, offsets + bytes, is_file, ks) ||
+		    !offsets_ascend(data + offsets, t->n))
 			continue;
 		ks->style = 'A';
-		ks->absolute = true;
-		ks->relative_base = base;
-		for (uint32_t i = 0; i < t->n; i++)
-			ks->address[i] = base + get_u32(data + offsets + 4 * (size_t)i);
+		take_offsets(ks, data + offsets, is_file);
 		return true;
 	}
 
@@ -334,13 +321,10 @@ static bool decode_addresses(const uint8_t *data, size_t size, const struct name
 
 		if (offsets > size || size - offsets < bytes)
 			break;
-		uint64_t base = base_after(data, size, offsets + bytes);
-		if (base && offsets_ascend(data + offsets, t->n)) {
+		if (base_after(data, size, offsets + bytes, is_file, ks) &&
+		    offsets_ascend(data + offsets, t->n)) {
 			ks->style = 'B';
-			ks->absolute = true;
-			ks->relative_base = base;
-			for (uint32_t i = 0; i < t->n; i++)
-				ks->address[i] = base + get_u32(data + offsets + 4 * (size_t)i);
+			take_offsets(ks, data + offsets, is_file);
 			return true;
 		}
 		if (pc_relative_ascend(data, offsets, t->n)) {
@@ -477,11 +461,11 @@ static enum gs_code copy_names(const uint8_t *data, const struct name_tables *t,
 	size_t tokens = token_index - table;
 	memcpy(ks->tokens, data + table, tokens);
 	for (size_t k = 0; k < TOKENS; k++)
-		ks->token_index[k] = get_u16(data + token_index + 2 * k);
+		ks->token_index[k] = gs_get_u16(data + token_index + 2 * k);
 	return GS_OK;
 }
 
-enum gs_code kallsyms_decode(const uint8_t *data, size_t size, size_t token_index,
+enum gs_code kallsyms_decode(const uint8_t *data, size_t size, size_t token_index, bool is_file,
 			     struct kallsyms *ks_out, struct gs_error *err)
 {
 	struct name_tables t;
@@ -499,7 +483,7 @@ enum gs_code kallsyms_decode(const uint8_t *data, size_t size, size_t token_inde
 	ks_out->token_table = table;
 
 	enum gs_code rc = copy_names(data, &t, token_index, ks_out);
-	if (!rc && !decode_addresses(data, size, &t, token_index + INDEX_BYTES, ks_out))
+	if (!rc && !decode_addresses(data, size, &t, token_index + INDEX_BYTES, is_file, ks_out))
 		rc = gs_fail(err, GS_EMALFORMED,
 			     "symbol table: %" PRIu32
 			     " names, but no encoding of their addresses ascends",
@@ -513,6 +497,28 @@ enum gs_code kallsyms_decode(const uint8_t *data, size_t size, size_t token_inde
 		kallsyms_deinit(ks_out);
 	}
 	return rc;
+}
+
+static void *copy_array(const void *from, size_t n, size_t size)
+{
+	void *to = gs_array_alloc(n, size);
+
+	if (to)
+		memcpy(to, from, n * size);
+	return to;
+}
+
+enum gs_code kallsyms_copy(const struct kallsyms *from, struct kallsyms *to)
+{
+	*to = *from;
+	to->address = copy_array(from->address, from->n, sizeof(*to->address));
+	to->name_offset = copy_array(from->name_offset, from->n, sizeof(*to->name_offset));
+	to->names = copy_array(from->names, from->names_size, 1);
+	to->hash = copy_array(from->hash, from->hash_size, sizeof(*to->hash));
+	if (to->address && to->name_offset && to->names && to->hash)
+		return GS_OK;
+	kallsyms_deinit(to);
+	return GS_ENOSPC;
 }
 
 void kallsyms_deinit(struct kallsyms *ks)

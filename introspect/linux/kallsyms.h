@@ -33,12 +33,16 @@
 #define KALLSYMS_MAX_SYMS (1u << 21)
 
 struct kallsyms {
-	char style;    /* 'A', 'B', 'C' */
-	bool absolute; /* addresses are guest-virtual; else they count from the image's bytes (style
-			  C) */
+	char style; /* 'A', 'B', 'C' */
+	/*
+	 * Addresses are guest-virtual; else they count from the bytes they were found in (style C),
+	 * or from relative_base (A and B of an image that was never relocated).
+	 */
+	bool absolute;
 	uint32_t n;
 	uint64_t relative_base; /* styles A and B */
-	uint64_t token_table;	/* offset of token_table in the bytes it was found in */
+	uint64_t base_at;	/* offset of relative_base in the bytes it was found in */
+	uint64_t token_table;	/* ... of token_table */
 	uint64_t *address;	/* n, ascending; style C: offset in those bytes + bias */
 	uint32_t *name_offset;	/* n, into names */
 	uint8_t *names;		/* compressed */
@@ -68,16 +72,21 @@ bool kallsyms_has_tokens(const uint8_t *data, size_t size, size_t token_index);
  * @param data, size   bytes that hold all tables: KALLSYMS_REACH_… around the candidate where there
  * are
  * @param token_index  offset of the candidate in them
+ * @param is_file      the bytes are an image that was never relocated: its base may still be 0
  * @param ks_out       freed by kallsyms_deinit(), also after a failure
  * @return GS_OK; GS_ENOENT: not the tables; GS_EMALFORMED: they are, but no encoding of the
  * addresses makes them ascend; GS_ENOSPC: out of memory
  */
 GS_MUST_USE enum gs_code kallsyms_decode(const uint8_t *data, size_t size, size_t token_index,
-					 struct kallsyms *ks_out, struct gs_error *err);
+					 bool is_file, struct kallsyms *ks_out,
+					 struct gs_error *err);
+
+/** @return GS_OK; GS_ENOSPC. @p to: freed by kallsyms_deinit(), also after a failure */
+GS_MUST_USE enum gs_code kallsyms_copy(const struct kallsyms *from, struct kallsyms *to);
 
 void kallsyms_deinit(struct kallsyms *ks);
 
-/** Move all addresses of a style C table to where the image really is. */
+/** Move all addresses of a table that is not absolute to where the image really is. */
 void kallsyms_rebase(struct kallsyms *ks, uint64_t delta);
 
 /**

@@ -50,6 +50,7 @@ struct lnx_kernel {
 	} span[LNX_M_TASK_LAST + 1];
 	uint32_t spans;
 
+	struct lnx_found found;
 	char banner[LNX_BANNER_MAX];
 	char release[65]; /* __NEW_UTS_LEN + 1 */
 };

@@ -8,7 +8,7 @@
  * offsets from its own BTF, roots from decoded instructions; no version number decides anything.
  *
  *	struct lnx_kernel *k;
- *	if (!lnx_kernel_find(g, regs, g->vcpu_count, &k, &err)) {
+ *	if (!lnx_kernel_find(g, regs, g->vcpu_count, NULL, &k, &err)) {
  *		struct lnx_view v;
  *		lnx_view_init(&v, k, g);
  *		…lnx_list_collect(), lnx_task_read(), lnx_unwind()…
@@ -40,20 +40,84 @@ struct lnx_kernel;
 
 /* --- finding the kernel --- */
 
+struct lnx_reference; /* an Image or vmlinux of the guest's kernel */
+struct lnx_profile;   /* structure layouts from a file */
+
+/** What the user or the dump knows beforehand. Zeroed: nothing. All borrowed by lnx_kernel_find(). */
+struct lnx_hints {
+	const char *vmcoreinfo; /* the kernel's own text, as a dump carries it; NULL: none */
+	size_t vmcoreinfo_size;
+	const struct lnx_reference *reference;
+	const struct lnx_profile *profile; /* for a kernel without BTF */
+};
+
+/** How a thing was found, in the order in which it is tried. */
+enum lnx_way {
+	LNX_BY_REFERENCE = 0, /* the Image or vmlinux that was given */
+	LNX_BY_REGISTERS,     /* VBAR_EL1, TTBR1_EL1 of a vCPU */
+	LNX_BY_VMCOREINFO,    /* the text that the dump carries */
+	LNX_BY_SAMPLING, /* a look every 64 KiB of RAM for ascending words: the symbols' offsets */
+	LNX_BY_SCAN,	 /* all of RAM; of a place: page directories in the image */
+	LNX_BY_BTF,	 /* the kernel's own type information */
+	LNX_BY_PROFILE,	 /* --profile */
+	LNX_WAYS
+};
+
+/** For messages: "vCPU registers", "scan of memory", … */
+const char *lnx_way_name(enum lnx_way way);
+
 /**
  * Find the kernel of a guest.
+ *
+ * Of several kernels in memory (one that was replaced by kexec, a crash kernel, an image as a file)
+ * the one that runs is found: candidates are tried until the registers or VMCOREINFO prove one.
+ * Where nothing can prove any, the first whole one is it.
  *
  * @param g      the guest; may be running; borrowed until lnx_kernel_destroy()
  * @param regs   registers of its vCPUs, as of any recent moment
  * @param n      how many
+ * @param hints  NULL: none
  * @param k_out  returned: free with lnx_kernel_destroy()
  * @return GS_OK; GS_ENOENT: no kernel (yet), the text names the step that failed;
  *         GS_EMALFORMED: its tables contradict each other; GS_ETOOBIG: too many things that look
  *         like one; GS_ENOSPC: out of memory
  */
 GS_MUST_USE enum gs_code lnx_kernel_find(struct guest *g, const struct guest_vcpu_regs *regs,
-					 uint32_t n, struct lnx_kernel **k_out,
-					 struct gs_error *err);
+					 uint32_t n, const struct lnx_hints *hints,
+					 struct lnx_kernel **k_out, struct gs_error *err);
+
+/** How a kernel was found. */
+struct lnx_found {
+	enum lnx_way symbols_by, place_by, types_by;
+	gpa_t symbols_at;    /* of the token table */
+	uint32_t candidates; /* symbol tables that were looked at */
+	int evidence;	     /* vCPUs that prove it to run, less those that run something else */
+	uint64_t symbols_ns, place_ns, types_ns, roots_ns; /* wall time of the steps */
+};
+
+const struct lnx_found *lnx_kernel_found(const struct lnx_kernel *k);
+
+/**
+ * Read an Image (plain or gzip) or an ELF vmlinux of the guest's kernel: it tells the kernel from
+ * others in memory, and stands in for symbol tables or types that the guest's memory lacks.
+ *
+ * @param ref_out free with lnx_reference_destroy()
+ * @return GS_OK; GS_ENOENT, GS_EDENIED, GS_ESYS: the file; GS_EMALFORMED, GS_ETOOBIG: not a kernel
+ */
+GS_MUST_USE enum gs_code lnx_reference_open(const char *path, struct lnx_reference **ref_out,
+					    struct gs_error *err);
+void lnx_reference_destroy(struct lnx_reference *ref);
+
+/**
+ * Read structure layouts (docs/profiles.md).
+ *
+ * @param profile_out free with lnx_profile_destroy()
+ * @return GS_OK; GS_ENOENT, GS_EDENIED, GS_ESYS: the file; GS_EMALFORMED: no profile, or it lacks a
+ *         member without which no thread can be shown (named)
+ */
+GS_MUST_USE enum gs_code lnx_profile_open(const char *path, struct lnx_profile **profile_out,
+					  struct gs_error *err);
+void lnx_profile_destroy(struct lnx_profile *profile);
 
 /** NULL is fine. */
 void lnx_kernel_destroy(struct lnx_kernel *k);

@@ -22,14 +22,8 @@
 #define BTF_TYPES_MIN (UINT32_C(64) << 10)
 #define BTF_SIZE_MAX  (UINT32_C(64) << 20)
 
-struct member_place {
-	const char *in;	  /* structure */
-	const char *path; /* "a.b", alternatives separated by '|', first that exists */
-	bool needed;
-};
-
 /* One place where the names of kernel members stand; order of enum lnx_member. */
-static const struct member_place places[LNX_MEMBERS] = {
+static const struct lnx_member_name places[LNX_MEMBERS] = {
 	[LNX_M_TASK_STATE] = { "task_struct", "__state|state", true }, /* renamed in 5.14 */
 	[LNX_M_TASK_STACK] = { "task_struct", "stack", true },
 	[LNX_M_TASK_FLAGS] = { "task_struct", "flags", true },
@@ -78,18 +72,21 @@ static const char *const percpu_names[LNX_PERCPUS] = {
 	[LNX_P_OVERFLOW_STACK] = "overflow_stack",
 };
 
-static uint32_t get_u32(const uint8_t *p)
+struct lnx_member_name lnx_member_name(enum lnx_member m)
 {
-	uint32_t v;
+	return places[m];
+}
 
-	memcpy(&v, p, sizeof(v));
-	return v;
+const char *lnx_percpu_name(enum lnx_percpu p)
+{
+	return percpu_names[p];
 }
 
 size_t lnx_btf_size(const uint8_t *h)
 {
-	uint32_t hdr_len = get_u32(h + 4), type_off = get_u32(h + 8), type_len = get_u32(h + 12);
-	uint32_t str_off = get_u32(h + 16), str_len = get_u32(h + 20);
+	uint32_t hdr_len = gs_get_u32(h + 4), type_off = gs_get_u32(h + 8),
+		 type_len = gs_get_u32(h + 12);
+	uint32_t str_off = gs_get_u32(h + 16), str_len = gs_get_u32(h + 20);
 
 	if (h[0] != 0x9f || h[1] != 0xeb || h[2] != 1 || h[3] != 0)
 		return 0;
@@ -259,7 +256,7 @@ static enum gs_code read_members(const struct btf *btf, struct lnx_types *types,
 	const struct btf_type *type = NULL;
 
 	for (size_t m = 0; m < LNX_MEMBERS; m++) {
-		const struct member_place *p = &places[m];
+		const struct lnx_member_name *p = &places[m];
 
 		if (strcmp(in, p->in) != 0) {
 			in = p->in;

@@ -69,6 +69,16 @@ struct lnx_field {
 	uint32_t size;
 };
 
+/** What a member is called: alternatives of the path are separated by '|', the first there is counts. */
+struct lnx_member_name {
+	const char *in;	  /* structure */
+	const char *path; /* "a.b" */
+	bool needed;	  /* without it no thread can be shown */
+};
+
+struct lnx_member_name lnx_member_name(enum lnx_member m);
+const char *lnx_percpu_name(enum lnx_percpu p);
+
 struct lnx_types {
 	struct lnx_field member[LNX_MEMBERS];
 	struct lnx_field percpu[LNX_PERCPUS];

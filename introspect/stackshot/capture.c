@@ -40,6 +40,16 @@ enum gs_code ss_session_create(struct guest *g, struct ss_session **s_out, struc
 	return GS_OK;
 }
 
+void ss_session_hint(struct ss_session *s, const struct lnx_hints *hints)
+{
+	s->hints = *hints;
+}
+
+const struct lnx_kernel *ss_session_kernel(const struct ss_session *s)
+{
+	return s->k;
+}
+
 static void storage_deinit(struct ss_storage *st)
 {
 	free(st->records);
@@ -114,7 +124,7 @@ static enum gs_code find_kernel(struct ss_session *s, uint64_t *stopped_ns, stru
 
 	s->why_no_kernel = (struct gs_error){ 0 };
 	/* not found is no failure of the capture: it then has the registers and says why */
-	if (lnx_kernel_find(s->g, s->regs, s->g->vcpu_count, &s->k, &s->why_no_kernel))
+	if (lnx_kernel_find(s->g, s->regs, s->g->vcpu_count, &s->hints, &s->k, &s->why_no_kernel))
 		s->k = NULL;
 	return GS_OK;
 }

@@ -22,6 +22,7 @@ struct ss_storage {
 
 struct ss_session {
 	struct guest *g;
+	struct lnx_hints hints;
 	struct lnx_kernel *k; /* NULL: not found (yet) */
 	struct gs_error why_no_kernel;
 	struct ss_storage storage;

@@ -24,6 +24,7 @@
 
 #include "base/error.h"
 #include "introspect/guest/guest.h"
+#include "introspect/linux/linux.h"
 
 #define SS_REQUEST_VERSION 1
 #define SS_PID_ALL	   (-1)
@@ -58,6 +59,12 @@ struct ss_session;
 /** @param g borrowed until ss_session_destroy() @return GS_OK; GS_ENOSPC: out of memory */
 GS_MUST_USE enum gs_code ss_session_create(struct guest *g, struct ss_session **s_out,
 					   struct gs_error *err);
+
+/** What is known of the guest's kernel beforehand; what it points to is borrowed until the end. */
+void ss_session_hint(struct ss_session *s, const struct lnx_hints *hints);
+
+/** The kernel that the last capture found, until the next one; NULL: none. */
+const struct lnx_kernel *ss_session_kernel(const struct ss_session *s);
 
 /** NULL is fine. */
 void ss_session_destroy(struct ss_session *s);

@@ -15,7 +15,7 @@ static enum gs_code find(void)
 {
 	err = (struct gs_error){ 0 };
 	k = NULL;
-	return lnx_kernel_find(&g.m.guest, g.m.regs, g.m.guest.vcpu_count, &k, &err);
+	return lnx_kernel_find(&g.m.guest, g.m.regs, g.m.guest.vcpu_count, NULL, &k, &err);
 }
 
 static void make(const struct lg_form *form)

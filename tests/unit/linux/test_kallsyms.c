@@ -60,7 +60,7 @@ static enum gs_code search(const uint8_t *data, size_t size)
 	ks = (struct kallsyms){ 0 };
 	for (size_t at = 0; rc && (at = kallsyms_next_candidate(data, size, at)) < size; at += 2)
 		if (kallsyms_has_tokens(data, size, at))
-			rc = kallsyms_decode(data, size, at, &ks, NULL);
+			rc = kallsyms_decode(data, size, at, false, &ks, NULL);
 	return rc;
 }
 
@@ -355,7 +355,7 @@ START_TEST(addresses_that_do_not_ascend_are_malformed)
 		uint32_t wild = 0x7ffffff0;
 
 		memcpy(t.data + t.offsets + 4 * 500, &wild, 4);
-		ck_assert_int_eq(kallsyms_decode(t.data, t.size, t.token_index, &ks, &err),
+		ck_assert_int_eq(kallsyms_decode(t.data, t.size, t.token_index, false, &ks, &err),
 				 GS_EMALFORMED);
 		ck_assert_ptr_nonnull(strstr(err.text, "no encoding of their addresses ascends"));
 		ck_assert_ptr_null(ks.address);
@@ -527,7 +527,7 @@ START_TEST(windows_that_end_early_are_refused_without_reading_on)
 
 		for (size_t size = 0; size < t.size; size += size + 400 < needed ? 97 : 1) {
 			uint8_t *copy = exact(t.data, size);
-			enum gs_code rc = kallsyms_decode(copy, size, t.token_index, &ks, NULL);
+			enum gs_code rc = kallsyms_decode(copy, size, t.token_index, false, &ks, NULL);
 
 			if (size < needed)
 				ck_assert_msg(rc, "style %c, %zu bytes", forms[i].style, size);
@@ -552,7 +552,7 @@ START_TEST(windows_that_begin_late_are_refused_without_reading_before)
 		for (size_t cut = 4; cut <= t.token_index; cut += cut + 512 < t.markers ? 92 : 4) {
 			uint8_t *copy = exact(t.data + cut, t.size - cut);
 			enum gs_code rc =
-				kallsyms_decode(copy, t.size - cut, t.token_index - cut, &ks, NULL);
+				kallsyms_decode(copy, t.size - cut, t.token_index - cut, false, &ks, NULL);
 
 			ck_assert_msg(cut <= first || rc, "style %c from %zu", forms[i].style, cut);
 			kallsyms_deinit(&ks);

@@ -31,7 +31,7 @@ static void setup(void)
 
 	lg_create(&g, &(struct lg_form){ 0 });
 	lg_populate(&g);
-	ck_assert_msg(!lnx_kernel_find(&g.m.guest, g.m.regs, 2, &k, &err), "%s", err.text);
+	ck_assert_msg(!lnx_kernel_find(&g.m.guest, g.m.regs, 2, NULL, &k, &err), "%s", err.text);
 	lnx_view_init(&v, k, &g.m.guest);
 	nodes = LG_LINEAR + (lg_pages(&g, 2) - LG_RAM) + STEP;
 }

@@ -15,7 +15,7 @@ static void find(void)
 {
 	struct gs_error err = { 0 };
 
-	ck_assert_msg(!lnx_kernel_find(&g.m.guest, g.m.regs, 2, &k, &err), "%s", err.text);
+	ck_assert_msg(!lnx_kernel_find(&g.m.guest, g.m.regs, 2, NULL, &k, &err), "%s", err.text);
 	lnx_view_init(&v, k, &g.m.guest);
 }
 

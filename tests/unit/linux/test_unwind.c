@@ -25,7 +25,7 @@ static void make(const struct lg_form *form)
 	lg_populate(&g);
 	t = &g.threads[4]; // waiter, 102
 	regs = &g.m.regs[0];
-	ck_assert_msg(!lnx_kernel_find(&g.m.guest, g.m.regs, g.form.vcpus, &k, &err), "%s",
+	ck_assert_msg(!lnx_kernel_find(&g.m.guest, g.m.regs, g.form.vcpus, NULL, &k, &err), "%s",
 		      err.text);
 	lnx_view_init(&v, k, &g.m.guest);
 }

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The search for a guest's kernel, shared by its steps. Private to introspect/linux. */
+#ifndef INTROSPECT_LINUX_FINDER_H
+#define INTROSPECT_LINUX_FINDER_H
+
+#include "introspect/linux/kernel.h"
+#include "introspect/linux/reference.h"
+
+/*
+ * From VBAR_EL1 (in the image's text, or its trampoline page) to any of the tables: 7.3 needs 50
+ * MiB.
+ */
+#define LNX_IMAGE_REACH (UINT64_C(96) << 20)
+/*
+ * Places that are looked at closely: a guest may hold copies of kernels in its page cache, but one
+ * that has more of them wants to keep us busy.
+ */
+#define LNX_TABLES_MAX 32
+
+#define LNX_SCAN_CHUNK (UINT64_C(1) << 20)
+
+/* Steps that a candidate has to pass, in order. */
+enum lnx_step { LNX_STEP_SYMBOLS, LNX_STEP_PLACE, LNX_STEP_LAYOUT, LNX_STEP_ROOTS, LNX_STEPS };
+
+/* Whether the search goes on after a place was looked at. */
+enum lnx_verdict { LNX_GO_ON, LNX_DONE };
+
+struct lnx_finder {
+	struct guest *g;
+	const struct guest_vcpu_regs *regs;
+	uint32_t vcpus;
+	const struct lnx_hints *hints; /* never NULL */
+	struct gs_error *err;
+	struct lnx_kernel *k; /* the candidate at hand; once rc is GS_OK: the one */
+	enum gs_code rc;      /* how the search ended, with LNX_DONE */
+
+	enum lnx_way way;	       /* that leads to candidates now */
+	uint64_t seen[LNX_TABLES_MAX]; /* where the tables of candidates lay */
+	uint32_t tables;
+
+	struct lnx_kernel *best; /* whole, but nothing proves that it runs */
+	int best_evidence;
+	enum lnx_step furthest;	    /* that a failed one got to */
+	struct gs_error unfinished; /* why it failed; code GS_OK: none did */
+};
+
+/** Copy [start, start + size); what is not RAM, or was never written, reads as zero. */
+void lnx_read_sparse(struct guest *g, gpa_t start, uint8_t *buf, size_t size);
+
+/** What the search calls for each place with a symbol table: where its index lies. */
+enum lnx_verdict lnx_try_tables(struct lnx_finder *f, gpa_t token_index);
+
+/** ... for each copy of the reference: where it begins, and where its first sample lies. */
+enum lnx_verdict lnx_try_reference(struct lnx_finder *f, gpa_t image, gpa_t proof);
+
+/** End the search with a failure; the arguments are gs_fail()'s. */
+#define lnx_give_up(f, code, ...) ((f)->rc = gs_fail((f)->err, (code), __VA_ARGS__), LNX_DONE)
+
+/** Go through all ways in the order of enum lnx_way. */
+enum lnx_verdict lnx_search(struct lnx_finder *f);
+
+/** The number in VMCOREINFO's line "@p key=". @return false: no such line, or no number */
+GS_MUST_USE bool lnx_vmcoreinfo_number(const struct lnx_hints *hints, const char *key,
+				       uint64_t *value_out);
+
+/* The steps: find f->k's place, layouts and roots. @return GS_OK, or why not, with f->err */
+GS_MUST_USE enum gs_code lnx_find_place(struct lnx_finder *f);
+GS_MUST_USE enum gs_code lnx_find_layout(struct lnx_finder *f);
+GS_MUST_USE enum gs_code lnx_find_roots(struct lnx_finder *f);
+
+/** Tables a vCPU may use for kernel addresses: its TTBR1, and what is some pages on from it. */
+#define LNX_TABLES_PER_VCPU 3
+
+/** @return false: the vCPU's registers say nothing of translation */
+GS_MUST_USE bool lnx_regime_of(const struct lnx_finder *f, uint32_t vcpu, uint32_t variant,
+			       struct a64_regime *r);
+
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What lies where in the kernel: parts of its text, types, banner, what is read of a task. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "introspect/linux/finder.h"
+
+/* Banners and other strings that merely look like one. */
+#define BANNER_PREFIX "Linux version "
+#define TYPES_MAX     64
+
+static struct lnx_range range_of(struct lnx_kernel *k, const char *start, const char *end)
+{
+	struct lnx_range r;
+
+	if (kallsyms_find(&k->ks, start, &r.start) || kallsyms_find(&k->ks, end, &r.end) ||
+	    r.end < r.start)
+		return (struct lnx_range){ 0 };
+	return r;
+}
+
+static void find_entries(struct lnx_kernel *k)
+{
+	static const char *const names[] = {
+		"el1h_64_sync", "el1h_64_irq", "el1h_64_fiq", "el1h_64_error", /* 5.14 and later */
+		"el1t_64_sync", "el1t_64_irq", "el1t_64_fiq", "el1t_64_error",
+		"el1_sync",	"el1_irq",     "el1_fiq",     "el1_error",
+	};
+	_Static_assert(ARRAY_SIZE(names) <= LNX_ENTRIES_MAX, "room for all entries");
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		uint64_t start;
+
+		if (kallsyms_find(&k->ks, names[i], &start))
+			continue;
+		uint32_t next = kallsyms_upper_bound(&k->ks, start);
+		if (next < k->ks.n)
+			k->el1_entry[k->el1_entries++] =
+				(struct lnx_range){ start, k->ks.address[next] };
+	}
+}
+
+static enum gs_code find_text(struct lnx_finder *f)
+{
+	struct lnx_kernel *k = f->k;
+
+	k->text = range_of(k, "_stext", "_etext");
+	k->init_text = range_of(k, "_sinittext", "_einittext");
+	k->sched_text = range_of(k, "__sched_text_start", "__sched_text_end");
+	k->lock_text = range_of(k, "__lock_text_start", "__lock_text_end");
+	k->entry_text = range_of(k, "__entry_text_start", "__entry_text_end");
+	if (kallsyms_find(&k->ks, "vectors", &k->vectors))
+		k->vectors = 0;
+	if (!k->text.end || !k->init_text.end)
+		return gs_fail(f->err, GS_EMALFORMED,
+			       "the symbol table lacks the ends of the kernel's text");
+	find_entries(k);
+	if (guest_read(f->g, k->proof_pa, k->proof, sizeof(k->proof)))
+		return gs_fail(f->err, GS_EFAULT, "the symbol table became unreadable");
+	return GS_OK;
+}
+
+/*
+ * --- types and banner: both in the read-only data between text and init text
+ * ----------------------
+ */
+
+static bool is_banner(const char *s)
+{
+	size_t n = strlen(BANNER_PREFIX);
+
+	return strncmp(s, BANNER_PREFIX, n) == 0 && s[n] >= '0' && s[n] <= '9';
+}
+
+static void take_banner(struct lnx_kernel *k, const char *s, size_t len)
+{
+	len = strnlen(s, gs_min(len, sizeof(k->banner) - 1));
+	memcpy(k->banner, s, len);
+	k->banner[len] = '\0';
+	k->banner[strcspn(k->banner, "\n")] = '\0';
+
+	const char *release = k->banner + strlen(BANNER_PREFIX);
+	size_t n = gs_min(strcspn(release, " "), sizeof(k->release) - 1);
+	memcpy(k->release, release, n);
+	k->release[n] = '\0';
+}
+
+static enum gs_code read_types(struct lnx_finder *f, gpa_t at, size_t size)
+{
+	uint8_t *blob = malloc(size);
+
+	if (!blob)
+		return gs_fail(f->err, GS_ENOSPC, "out of memory for %zu bytes of type information",
+			       size);
+	enum gs_code rc = guest_read(f->g, at, blob, size);
+	if (rc)
+		(void)gs_fail(f->err, rc, "the kernel's type information reaches out of RAM");
+	else
+		rc = lnx_types_read(blob, size, &f->k->types, f->err);
+	free(blob);
+	return rc;
+}
+
+struct rodata_scan {
+	bool types, banner;
+	uint32_t tried;	       /* headers that may be those of the types */
+	enum gs_code types_rc; /* of the last one */
+};
+
+static void look_at_chunk(struct lnx_finder *f, const uint8_t *chunk, size_t size, gpa_t base,
+			  gpa_t end, struct rodata_scan *s)
+{
+	for (size_t i = 0; i + LNX_BTF_HEADER <= size && !s->types && s->tried < TYPES_MAX;
+	     i += 4) {
+		size_t blob =
+			chunk[i] == 0x9f && chunk[i + 1] == 0xeb ? lnx_btf_size(chunk + i) : 0;
+
+		/*
+		 * The kernel keeps a copy of the header in its heap, with other bytes behind it;
+		 * only what lies wholly inside of the image counts.
+		 */
+		if (!blob || !gs_in_range(base.a + i, blob, base.a, end.a - base.a))
+			continue;
+		s->tried++;
+		s->types_rc = read_types(f, GPA(base.a + i), blob);
+		s->types = s->types_rc == GS_OK || s->types_rc == GS_ENOSPC;
+	}
+	for (const uint8_t *p = chunk; !s->banner && p < chunk + size; p++) {
+		p = memchr(p, 'L', (size_t)(chunk + size - p));
+		if (!p || chunk + size - p < LNX_BANNER_MAX)
+			break;
+		if (is_banner((const char *)p)) {
+			take_banner(f->k, (const char *)p, LNX_BANNER_MAX);
+			s->banner = true;
+		}
+	}
+}
+
+/* The kernel itself has none, or they cannot be read: what was given for this case. */
+static enum gs_code take_given_types(struct lnx_finder *f, const struct rodata_scan *s)
+{
+	const struct lnx_hints *hints = f->hints;
+
+	if (hints->reference && hints->reference->has_types) {
+		f->k->types = hints->reference->types;
+		f->k->found.types_by = LNX_BY_REFERENCE;
+	} else if (hints->profile) {
+		f->k->types = hints->profile->types;
+		f->k->found.types_by = LNX_BY_PROFILE;
+	} else if (s->tried) {
+		return s->types_rc;
+	} else {
+		return gs_fail(f->err, GS_ENOENT,
+			       "the kernel has no usable type information (built without "
+			       "CONFIG_DEBUG_INFO_BTF?): give its vmlinux or a profile");
+	}
+	return GS_OK;
+}
+
+static enum gs_code find_types(struct lnx_finder *f)
+{
+	struct lnx_kernel *k = f->k;
+	gpa_t at = GPA(k->text.end - k->voffset), end = GPA(k->init_text.start - k->voffset);
+	struct rodata_scan s = { 0 };
+
+	k->found.types_by = LNX_BY_BTF;
+	if (k->init_text.start < k->text.end || end.a - at.a > LNX_IMAGE_REACH)
+		return gs_fail(f->err, GS_EMALFORMED,
+			       "the kernel's text and init text are not in order");
+	uint8_t *chunk = malloc(LNX_SCAN_CHUNK + LNX_BANNER_MAX);
+	if (!chunk)
+		return gs_fail(f->err, GS_ENOSPC, "out of memory for the search");
+	for (at.a &= ~UINT64_C(3); at.a < end.a && !(s.types && s.banner); at.a += LNX_SCAN_CHUNK) {
+		size_t size = (size_t)gs_min(LNX_SCAN_CHUNK + LNX_BANNER_MAX, end.a - at.a);
+
+		lnx_read_sparse(f->g, at, chunk, size);
+		look_at_chunk(f, chunk, size, at, end, &s);
+	}
+	free(chunk);
+	if (s.types || s.types_rc == GS_ENOSPC)
+		return s.types_rc;
+	return take_given_types(f, &s);
+}
+
+/* --- what is read of a task --- */
+
+static int compare_spans(const void *a, const void *b)
+{
+	const struct lnx_span *x = a, *y = b;
+
+	return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/*
+ * Merge the members' places into few copies: a gap of up to a cache line costs less than another
+ * one.
+ */
+static enum gs_code plan_spans(struct lnx_finder *f)
+{
+	struct lnx_kernel *k = f->k;
+	struct lnx_span all[LNX_M_TASK_LAST + 1];
+	uint32_t n = 0;
+
+	if (k->types.task_size > LNX_TASK_SIZE_MAX)
+		return gs_fail(f->err, GS_ETOOBIG, "task_struct of %" PRIu32 " bytes",
+			       k->types.task_size);
+	for (size_t m = 0; m <= LNX_M_TASK_LAST; m++) {
+		const struct lnx_field *fd = &k->types.member[m];
+
+		if (fd->present)
+			all[n++] = (struct lnx_span){ fd->offset, (uint32_t)gs_min(fd->size, 16) };
+	}
+	qsort(all, n, sizeof(all[0]), compare_spans);
+	for (uint32_t i = 0; i < n; i++) {
+		struct lnx_span *last = k->spans ? &k->span[k->spans - 1] : NULL;
+
+		if (last && all[i].offset <= last->offset + last->size + 64)
+			last->size = (uint32_t)gs_max(last->size,
+						      all[i].offset + all[i].size - last->offset);
+		else
+			k->span[k->spans++] = all[i];
+	}
+	return GS_OK;
+}
+
+enum gs_code lnx_find_layout(struct lnx_finder *f)
+{
+	enum gs_code rc = find_text(f);
+
+	if (!rc)
+		rc = find_types(f);
+	return rc ? rc : plan_spans(f);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Structure layouts from a file, for kernels that carry no type information. */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/util.h"
+#include "introspect/linux/reference.h"
+
+#define PROFILE_VERSION 1
+/* A profile of all members that are looked at has some 6 KiB. */
+#define PROFILE_SIZE_MAX (1 << 20)
+#define STRUCT_SIZE_MAX	 (1 << 20)
+
+static bool take_field(const json_t *place, uint32_t limit, struct lnx_field *out)
+{
+	json_int_t offset, size;
+
+	if (json_unpack((json_t *)place, "{s:I, s:I}", "offset", &offset, "size", &size))
+		return false;
+	if (offset < 0 || size <= 0 || offset > limit || size > limit - offset)
+		return false;
+	*out = (struct lnx_field){ true, (uint32_t)offset, (uint32_t)size };
+	return true;
+}
+
+static bool take_size(const json_t *structs, const char *name, uint32_t *size_out)
+{
+	json_int_t size =
+		json_integer_value(json_object_get(json_object_get(structs, name), "size"));
+
+	if (size <= 0 || size > STRUCT_SIZE_MAX)
+		return false;
+	*size_out = (uint32_t)size;
+	return true;
+}
+
+/* Alternatives are separated by '|': the first that the profile has. */
+static const json_t *find_member(const json_t *members, const char *path)
+{
+	while (*path) {
+		size_t n = strcspn(path, "|");
+		char name[128];
+
+		if (n < sizeof(name)) {
+			memcpy(name, path, n);
+			name[n] = '\0';
+			const json_t *place = json_object_get(members, name);
+			if (place)
+				return place;
+		}
+		path += n + (path[n] == '|');
+	}
+	return NULL;
+}
+
+static enum gs_code take_members(const json_t *structs, struct lnx_types *types,
+				 struct gs_error *err)
+{
+	for (size_t m = 0; m < LNX_MEMBERS; m++) {
+		struct lnx_member_name name = lnx_member_name((enum lnx_member)m);
+		const json_t *in = json_object_get(structs, name.in);
+		const json_t *place = find_member(json_object_get(in, "members"), name.path);
+		uint32_t size;
+
+		if (!place && name.needed)
+			return gs_fail(err, GS_EMALFORMED, "lacks %s.%s", name.in, name.path);
+		if (place && (!take_size(structs, name.in, &size) ||
+			      !take_field(place, size, &types->member[m])))
+			return gs_fail(err, GS_EMALFORMED,
+				       "%s.%s is no {\"offset\", \"size\"} inside of its structure",
+				       name.in, name.path);
+	}
+	if (!take_size(structs, "task_struct", &types->task_size) ||
+	    !take_size(structs, "pt_regs", &types->pt_regs_size))
+		return gs_fail(err, GS_EMALFORMED, "lacks the size of task_struct or pt_regs");
+	types->has_frame_record_meta = json_object_get(structs, "frame_record_meta") != NULL;
+	return GS_OK;
+}
+
+static enum gs_code take_percpu(const json_t *percpu, struct lnx_types *types, struct gs_error *err)
+{
+	for (size_t p = 0; p < LNX_PERCPUS; p++) {
+		const char *name = lnx_percpu_name((enum lnx_percpu)p);
+		const json_t *place = json_object_get(percpu, name);
+
+		if (place && !take_field(place, INT32_MAX, &types->percpu[p]))
+			return gs_fail(err, GS_EMALFORMED,
+				       "per-CPU %s is no {\"offset\", \"size\"}", name);
+	}
+	return GS_OK;
+}
+
+static enum gs_code take_profile(const json_t *root, struct lnx_types *types, struct gs_error *err)
+{
+	json_int_t version = json_integer_value(json_object_get(root, "guestshot-profile"));
+
+	if (version != PROFILE_VERSION)
+		return gs_fail(err, GS_EMALFORMED,
+			       "is no profile of version %d (\"guestshot-profile\": %d)",
+			       PROFILE_VERSION, PROFILE_VERSION);
+	enum gs_code rc = take_members(json_object_get(root, "structs"), types, err);
+	return rc ? rc : take_percpu(json_object_get(root, "percpu"), types, err);
+}
+
+/* Refuses what is no file of a profile's size, so that the parser does not have to. */
+static enum gs_code load_file(const char *path, json_t **root_out, struct gs_error *err)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	json_error_t why;
+
+	if (fd < 0)
+		return gs_fail_errno(err, gs_code_of_errno(errno), errno, "profile %s", path);
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size > PROFILE_SIZE_MAX) {
+		close(fd);
+		return gs_fail(err, GS_EMALFORMED, "profile %s: not a file of up to %d KiB", path,
+			       PROFILE_SIZE_MAX >> 10);
+	}
+	*root_out = json_loadfd(fd, JSON_REJECT_DUPLICATES, &why);
+	close(fd);
+	if (!*root_out)
+		return gs_fail(err, GS_EMALFORMED, "profile %s: line %d: %s", path, why.line,
+			       why.text);
+	return GS_OK;
+}
+
+enum gs_code lnx_profile_open(const char *path, struct lnx_profile **profile_out,
+			      struct gs_error *err)
+{
+	json_t *root = NULL;
+	enum gs_code rc = load_file(path, &root, err);
+
+	if (rc)
+		return rc;
+	struct lnx_profile *profile = calloc(1, sizeof(*profile));
+	rc = profile ? take_profile(root, &profile->types, err)
+		     : gs_fail(err, GS_ENOSPC, "out of memory");
+	json_decref(root);
+	if (rc) {
+		free(profile);
+		return gs_wrap(err, rc, "profile %s", path);
+	}
+	*profile_out = profile;
+	return GS_OK;
+}
+
+void lnx_profile_destroy(struct lnx_profile *profile)
+{
+	free(profile);
+}
