@@ -105,7 +105,7 @@ static enum gs_code target_check(int folder, const char *base, struct gs_error *
 					     : "not a regular file");
 }
 
-static enum gs_code temp_create(int folder, char name_out[static 48], int *fd_out,
+static enum gs_code temp_create(int folder, char name_out[static GS_FILE_TEMP_MAX], int *fd_out,
 				struct gs_error *err)
 {
 	int e = EEXIST;
@@ -115,7 +115,7 @@ static enum gs_code temp_create(int folder, char name_out[static 48], int *fd_ou
 
 		if (getrandom(&random, sizeof(random), 0) != sizeof(random))
 			return gs_fail(err, GS_ESYS, "no random numbers for a temporary name");
-		snprintf(name_out, 48, ".guestshot-%016" PRIx64 ".tmp", random);
+		snprintf(name_out, GS_FILE_TEMP_MAX, ".guestshot-%016" PRIx64 ".tmp", random);
 		int fd = openat(folder, name_out,
 				O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (fd >= 0) {
@@ -127,13 +127,8 @@ static enum gs_code temp_create(int folder, char name_out[static 48], int *fd_ou
 	return gs_fail_errno(err, gs_code_of_errno(e), e, "create a temporary file beside it");
 }
 
-static enum gs_code temp_fill(int fd, const void *data, size_t len, mode_t mode,
-			      struct gs_error *err)
+static enum gs_code temp_settle(int fd, mode_t mode, struct gs_error *err)
 {
-	enum gs_code rc = gs_file_write_all(fd, data, len, err);
-
-	if (rc)
-		return rc;
 	if (fchmod(fd, mode)) {
 		int e = errno;
 		return gs_fail_errno(err, gs_code_of_errno(e), e, "set its mode");
@@ -154,54 +149,103 @@ static void folder_sync(int folder)
 		(void)fsync(fd);
 }
 
-static enum gs_code write_and_rename(int folder, const char *base, const void *data, size_t len,
-				     mode_t mode, struct gs_error *err)
+static enum gs_code create(const char *path, struct gs_new_file *f, struct gs_error *err)
 {
-	char temp[48];
-	int fd = -1;
-	enum gs_code rc = temp_create(folder, temp, &fd, err);
+	enum gs_code rc = folder_open(path, &f->base, &f->folder, err);
 
 	if (rc)
 		return rc;
-	rc = temp_fill(fd, data, len, mode, err);
+	rc = target_check(f->folder, f->base, err); /* before the work, and again before rename */
+	if (!rc)
+		rc = temp_create(f->folder, f->temp, &f->fd, err);
+	if (rc)
+		close(f->folder);
+	return rc;
+}
+
+static enum gs_code commit(struct gs_new_file *f, mode_t mode, struct gs_error *err)
+{
+	enum gs_code rc = temp_settle(f->fd, mode, err);
+
 	/* network file systems report a full disk here */
-	if (close(fd) && !rc) {
+	if (close(f->fd) && !rc) {
 		int e = errno;
 		rc = gs_fail_errno(err, gs_code_of_errno(e), e, "close");
 	}
+	f->fd = -1;
 	if (!rc)
-		rc = target_check(folder, base, err);
-	if (!rc && renameat(folder, temp, folder, base)) {
+		rc = target_check(f->folder, f->base, err);
+	if (!rc && renameat(f->folder, f->temp, f->folder, f->base)) {
 		int e = errno;
 		rc = gs_fail_errno(err, gs_code_of_errno(e), e, "rename");
 	}
 	if (rc)
-		(void)unlinkat(folder, temp, 0); /* the failure before it is what counts */
-	else
-		folder_sync(folder);
+		return rc;
+	folder_sync(f->folder);
+	*f->temp = '\0'; /* nothing is left to remove */
+	return GS_OK;
+}
+
+enum gs_code gs_new_file_create(const char *path, struct gs_new_file *f_out, struct gs_error *err)
+{
+	struct gs_new_file f = { .fd = -1, .folder = -1 };
+	enum gs_code rc = create(path, &f, err);
+
+	if (rc)
+		return gs_wrap(err, rc, "%s", path);
+	*f_out = f;
+	return GS_OK;
+}
+
+enum gs_code gs_new_file_commit(struct gs_new_file *f, mode_t mode, struct gs_error *err)
+{
+	enum gs_code rc = commit(f, mode, err);
+
+	if (rc)
+		rc = gs_wrap(err, rc, "%s", f->base);
+	gs_new_file_discard(f);
+	return rc;
+}
+
+void gs_new_file_discard(struct gs_new_file *f)
+{
+	if (!f->base)
+		return;
+	if (*f->temp)
+		(void)unlinkat(f->folder, f->temp, 0); /* the failure before it is what counts */
+	if (f->fd >= 0)
+		close(f->fd);
+	close(f->folder);
+	*f = (struct gs_new_file){ 0 };
+}
+
+static enum gs_code write_whole(const char *path, const void *data, size_t len, mode_t mode,
+				struct gs_error *err)
+{
+	struct gs_new_file f = { .fd = -1, .folder = -1 };
+	enum gs_code rc = create(path, &f, err);
+
+	if (rc)
+		return rc;
+	rc = gs_file_write_all(f.fd, data, len, err);
+	if (!rc)
+		rc = commit(&f, mode, err);
+	gs_new_file_discard(&f);
 	return rc;
 }
 
 enum gs_code gs_file_write_atomic(const char *path, const void *data, size_t len, mode_t mode,
 				  struct gs_error *err)
 {
-	const char *base = NULL;
-	GS_CLOSE int folder = -1;
-	enum gs_code rc = folder_open(path, &base, &folder, err);
+	sigset_t block, old;
 
-	if (!rc)
-		rc = target_check(folder, base, err); /* before the work, and again before rename */
-	if (!rc) {
-		sigset_t block, old;
-
-		sigemptyset(&block);
-		sigaddset(&block, SIGINT);
-		sigaddset(&block, SIGTERM);
-		sigaddset(&block, SIGHUP);
-		sigaddset(&block, SIGQUIT);
-		pthread_sigmask(SIG_BLOCK, &block, &old);
-		rc = write_and_rename(folder, base, data, len, mode, err);
-		pthread_sigmask(SIG_SETMASK, &old, NULL);
-	}
+	sigemptyset(&block);
+	sigaddset(&block, SIGINT);
+	sigaddset(&block, SIGTERM);
+	sigaddset(&block, SIGHUP);
+	sigaddset(&block, SIGQUIT);
+	pthread_sigmask(SIG_BLOCK, &block, &old);
+	enum gs_code rc = write_whole(path, data, len, mode, err);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return rc ? gs_wrap(err, rc, "%s", path) : GS_OK;
 }

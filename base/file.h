@@ -28,6 +28,33 @@
 GS_MUST_USE enum gs_code gs_file_write_atomic(const char *path, const void *data, size_t len,
 					      mode_t mode, struct gs_error *err);
 
+#define GS_FILE_TEMP_MAX 48
+
+/** A file that is being written under a temporary name. Zeroed: none. */
+struct gs_new_file {
+	int fd; /* open for writing, empty */
+	int folder;
+	const char *base;	     /* name to be, in the folder; points into the caller's path */
+	char temp[GS_FILE_TEMP_MAX]; /* "": none */
+};
+
+/**
+ * Begin to write a file under a temporary name in the folder of @p path; what of gs_file_write_atomic()
+ * holds, but for signals: one that ends the process in between leaves the temporary file behind.
+ *
+ * @param path   borrowed until the commit or discard
+ * @param f_out  end with gs_new_file_commit() or gs_new_file_discard()
+ */
+GS_MUST_USE enum gs_code gs_new_file_create(const char *path, struct gs_new_file *f_out,
+					    struct gs_error *err);
+
+/** Sync it and give it its name. Closes it in any case; after a failure it is gone. */
+GS_MUST_USE enum gs_code gs_new_file_commit(struct gs_new_file *f, mode_t mode,
+					    struct gs_error *err);
+
+/** Remove it. Safe on a zeroed one, and twice. */
+void gs_new_file_discard(struct gs_new_file *f);
+
 /**
  * Write all bytes to a descriptor, whatever the pieces the kernel takes them in.
  *

@@ -49,6 +49,7 @@ int cli_cmd_snap(int argc, char **argv);
 int cli_cmd_show(int argc, char **argv);
 int cli_cmd_status(int argc, char **argv);
 int cli_cmd_kcdata(int argc, char **argv);
+int cli_cmd_dump(int argc, char **argv);
 int cli_cmd_attach(int argc, char **argv);
 
 /**

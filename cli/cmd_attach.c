@@ -214,6 +214,7 @@ static enum gs_code serve_start(struct attach *a, struct gs_error *err)
 		.guest = a->source.guest.guest,
 		.capture = capture,
 		.arg = a,
+		.hints = a->source.hints,
 	};
 	rc = ctl_worker_create(&a->loop, &worker, &a->worker, err);
 	if (rc)

@@ -137,16 +137,17 @@ static enum gs_code write_output(const struct snap_options *o, const void *data,
 struct outcome {
 	uint64_t tasks, threads, stopped_ns;
 	bool complete;
+	bool is_dump; /* nothing was stopped */
 };
 
 static void print_summary(const struct snap_options *o, const struct outcome *r, size_t size)
 {
 	char bytes[CLI_TEXT_MAX], stopped[CLI_TEXT_MAX];
 
-	fprintf(stderr,
-		"guestshot: %" PRIu64 " tasks, %" PRIu64 " threads, %s to %s; guest stopped %s%s\n",
+	fprintf(stderr, "guestshot: %" PRIu64 " tasks, %" PRIu64 " threads, %s to %s; %s %s%s\n",
 		r->tasks, r->threads, cli_format_size(size, bytes),
 		strcmp(o->output, "-") ? o->output : "standard output",
+		r->is_dump ? "read in" : "guest stopped",
 		cli_format_duration(r->stopped_ns, stopped),
 		r->complete ? "" : "; incomplete: guestshot show says what is missing");
 }
@@ -259,6 +260,7 @@ static int snap_source(const struct snap_options *o)
 		.threads = result.threads,
 		.stopped_ns = result.stopped_ns,
 		.complete = result.complete,
+		.is_dump = o->source.core != NULL,
 	};
 	int code = deliver(o, &r, result.data, result.size);
 	ss_result_deinit(&result);

@@ -18,6 +18,7 @@ static const struct subcommand {
 	{ "run", cli_cmd_run, "boot a guest on ARM64 KVM" },
 	{ "snap", cli_cmd_snap, "take a capture of a running guest" },
 	{ "show", cli_cmd_show, "show a capture: every thread and its kernel stack" },
+	{ "dump", cli_cmd_dump, "write a guest's memory as an ELF core" },
 	{ "attach", cli_cmd_attach, "serve a guest of QEMU or libvirt, or a dump" },
 	{ "status", cli_cmd_status, "show how a guest and its captures are doing" },
 	{ "kcdata", cli_cmd_kcdata, "look into kcdata files, check them, convert them" },

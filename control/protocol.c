@@ -86,12 +86,14 @@ static bool parse_to(const json_t *value, struct ctl_request *r, struct ctl_faul
 
 static bool parse_path(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
 {
+	const char *command = ctl_command_name(r->command);
+
 	if (!json_is_string(value))
-		return fault(f, CTL_CLASS_ARGUMENT, "snap: \"path\" is a string, not %s",
+		return fault(f, CTL_CLASS_ARGUMENT, "%s: \"path\" is a string, not %s", command,
 			     type_name(value));
 	/* The server's working folder is not the client's. */
 	if (json_string_value(value)[0] != '/')
-		return fault(f, CTL_CLASS_ARGUMENT, "snap: \"path\" is not absolute");
+		return fault(f, CTL_CLASS_ARGUMENT, "%s: \"path\" is not absolute", command);
 	r->path = strdup(json_string_value(value));
 	return r->path ? true : fault(f, gs_code_name(GS_ENOSPC), "out of memory");
 }
@@ -115,10 +117,21 @@ static const struct arg snap_args[] = {
 	  parse_path },
 };
 
+static bool check_dump(const struct ctl_request *r, struct ctl_fault *f)
+{
+	return r->path ? true : fault(f, CTL_CLASS_ARGUMENT, "dump: \"path\" is missing");
+}
+
+static const struct arg dump_args[] = {
+	{ "path", "string", "absolute path of the ELF core to write", parse_path },
+};
+
 static const struct command commands[] = {
 	[CTL_CMD_STATUS] = { "status", "state of the guest, captures and clients", NULL, 0, NULL },
 	[CTL_CMD_SNAP] = { "snap", "stop the guest, record every thread, let it go on", snap_args,
 			   ARRAY_SIZE(snap_args), check_snap },
+	[CTL_CMD_DUMP] = { "dump", "stop the guest, write its memory to a file, let it go on",
+			   dump_args, ARRAY_SIZE(dump_args), check_dump },
 	[CTL_CMD_STOP] = { "stop", "stop the guest until this connection says cont or ends; nests",
 			   NULL, 0, NULL },
 	[CTL_CMD_CONT] = { "cont", "undo one stop of this connection", NULL, 0, NULL },
@@ -343,7 +356,7 @@ char *ctl_line_greeting(size_t *len_out)
 {
 	return line_of(json_pack("{s:{s:o, s:i, s:[s, s]}}", "guestshot", "version",
 				 version_object(), "protocol", CTL_PROTOCOL_VERSION, "capabilities",
-				 "snap-fd", "snap-file"),
+				 "snap-fd", "snap-file", "dump"),
 		       len_out);
 }
 

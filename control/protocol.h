@@ -32,6 +32,7 @@
 enum ctl_command {
 	CTL_CMD_STATUS,
 	CTL_CMD_SNAP,
+	CTL_CMD_DUMP,
 	CTL_CMD_STOP,
 	CTL_CMD_CONT,
 	CTL_CMD_QUIT,
@@ -49,7 +50,7 @@ struct ctl_request {
 	json_t *id;	    /* NULL: none was given */
 	int32_t pid;	    /* snap: SS_PID_ALL or a process */
 	enum ctl_target to; /* snap */
-	char *path;	    /* snap to a file: absolute; else NULL */
+	char *path;	    /* snap to a file, dump: absolute; else NULL */
 };
 
 /* Classes of errors that the protocol adds to the names of enum gs_code. */

@@ -113,6 +113,16 @@ static json_t *snap_body(const struct client *c)
 	return body;
 }
 
+static json_t *dump_body(const struct client *c)
+{
+	const struct ctl_dump_result *r = &c->job.dump;
+
+	return json_pack("{s:o, s:o, s:o, s:b, s:o, s:s}", "bytes", number(r->file_size), "data",
+			 number(r->data), "unreadable", number(r->unreadable), "vmcoreinfo",
+			 (int)r->vmcoreinfo, "stopped_ns", number(r->stopped_ns), "path",
+			 c->request.path);
+}
+
 /* What stop, cont and quit return: how things stand now. */
 static const char *state_name(const struct ctl_server *s)
 {
@@ -231,6 +241,8 @@ static void client_answer_job(struct client *c)
 		send_error(c, c->request.id, gs_code_name(job->code), job->err.text);
 	else if (job->kind == CTL_JOB_SNAP)
 		send_return(c, c->request.id, snap_body(c), job->fd);
+	else if (job->kind == CTL_JOB_DUMP)
+		send_return(c, c->request.id, dump_body(c), -1);
 	else
 		send_return(c, c->request.id, stop_body(c), -1);
 	ctl_request_deinit(&c->request);
@@ -289,6 +301,7 @@ static void client_post(struct client *c, enum ctl_job_kind kind, uint32_t resum
  * status	answers		answers		answers		answers
  * snap		captures	captures,	after that one	captures what is left:
  *				stays stopped			memory, last registers
+ * dump		like snap
  * stop		stops		nests		after that one	counts, nothing runs
  * cont		error unless this connection has a stop; else undoes it (after a capture)
  * quit		ends		ends		ends; capture	answers: ended already
@@ -334,6 +347,7 @@ static void client_command(struct client *c)
 	switch (c->request.command) {
 	case CTL_CMD_STATUS: send_return(c, c->request.id, status_body(c), -1); break;
 	case CTL_CMD_SNAP: client_post(c, CTL_JOB_SNAP, 0); break;
+	case CTL_CMD_DUMP: client_post(c, CTL_JOB_DUMP, 0); break;
 	case CTL_CMD_STOP: do_stop(c); break;
 	case CTL_CMD_CONT: do_cont(c); break;
 	case CTL_CMD_QUIT: do_quit(c); break;

@@ -119,6 +119,21 @@ static void run_snap(struct ctl_worker *w, struct ctl_job *job)
 	free(GS_TAKE(job->result.data)); /* the numbers stay */
 }
 
+static bool dump_goes_on(uint64_t done, uint64_t total, void *arg)
+{
+	const struct ctl_job *job = arg;
+
+	(void)done;
+	(void)total;
+	return !atomic_load_explicit(&job->abandoned, memory_order_relaxed);
+}
+
+static void run_dump(struct ctl_worker *w, struct ctl_job *job)
+{
+	job->code = ctl_dump_write(w->config.guest, &w->config.hints, job->path, dump_goes_on, job,
+				   &job->dump, &job->err);
+}
+
 static void run_resume(struct ctl_worker *w, struct ctl_job *job)
 {
 	for (uint32_t i = 0; i < job->count; i++) {
@@ -132,6 +147,7 @@ static void run(struct ctl_worker *w, struct ctl_job *job)
 {
 	switch (job->kind) {
 	case CTL_JOB_SNAP: run_snap(w, job); return;
+	case CTL_JOB_DUMP: run_dump(w, job); return;
 	case CTL_JOB_STOP: job->code = guest_stop(w->config.guest, &job->err); return;
 	case CTL_JOB_RESUME: run_resume(w, job); return;
 	}
@@ -293,7 +309,8 @@ bool ctl_worker_abandon(struct ctl_worker *w, struct ctl_job *job)
 bool ctl_worker_is_capturing(struct ctl_worker *w)
 {
 	pthread_mutex_lock(&w->lock);
-	bool is = w->running && w->running->kind == CTL_JOB_SNAP;
+	bool is = w->running &&
+		  (w->running->kind == CTL_JOB_SNAP || w->running->kind == CTL_JOB_DUMP);
 	pthread_mutex_unlock(&w->lock);
 	return is;
 }

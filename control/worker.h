@@ -24,11 +24,13 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "control/dump.h"
 #include "introspect/guest/guest.h"
 #include "introspect/stackshot/stackshot.h"
 
 enum ctl_job_kind {
 	CTL_JOB_SNAP,	/* capture, then publish to path or as a memory file */
+	CTL_JOB_DUMP,	/* an ELF core of the guest, to path */
 	CTL_JOB_STOP,	/* one guest_stop() */
 	CTL_JOB_RESUME, /* count times guest_resume() */
 };
@@ -36,7 +38,7 @@ enum ctl_job_kind {
 struct ctl_job {
 	enum ctl_job_kind kind;
 	int32_t pid;	  /* snap */
-	const char *path; /* snap: file to write; NULL: a memory file; borrowed until done */
+	const char *path; /* file to write; snap: NULL for a memory file; borrowed until done */
 	uint32_t count;	  /* resume */
 	void (*done)(struct ctl_job *job);
 	void *arg; /* the poster's */
@@ -44,7 +46,8 @@ struct ctl_job {
 	/* results, from done() on */
 	enum gs_code code;
 	struct gs_error err;
-	struct ss_result result; /* snap, GS_OK: numbers; data is NULL, published already */
+	struct ss_result result;     /* snap, GS_OK: numbers; data is NULL, published already */
+	struct ctl_dump_result dump; /* dump, GS_OK */
 	int fd; /* snap to a memory file, GS_OK: sealed; taken by done(); else -1 */
 
 	/* the worker's */
@@ -61,6 +64,7 @@ struct ctl_worker_config {
 	enum gs_code (*capture)(void *arg, const struct ss_request *request,
 				struct ss_result *result_out, struct gs_error *err);
 	void *arg;
+	struct lnx_hints hints; /* for dumps; what it points to is borrowed like guest */
 };
 
 /** Counters of everything captured through one worker. */
@@ -94,7 +98,7 @@ void ctl_worker_post(struct ctl_worker *w, struct ctl_job *job);
 /**
  * Nobody wants the job's result any more. One that waits is taken out of the queue: true, and its
  * done() is not called. One that runs is finished (a guest is never left stopped by it) but a
- * capture is not published: false, and done() follows.
+ * capture is not published and a dump is ended: false, and done() follows.
  */
 bool ctl_worker_abandon(struct ctl_worker *w, struct ctl_job *job);
 

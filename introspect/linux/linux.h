@@ -86,6 +86,19 @@ GS_MUST_USE enum gs_code lnx_kernel_find(struct guest *g, const struct guest_vcp
 					 uint32_t n, const struct lnx_hints *hints,
 					 struct lnx_kernel **k_out, struct gs_error *err);
 
+/* The kernel keeps its text in a page, also in one of more than 4 KiB. */
+#define LNX_VMCOREINFO_MAX 4096
+
+/**
+ * Look for the VMCOREINFO text in the guest's memory: all of it, page by page.
+ *
+ * @param k        whose it shall be; NULL: the first one there is
+ * @param text_out not terminated when it fills all
+ * @return false: there is none
+ */
+bool lnx_vmcoreinfo_find(const struct guest *g, const struct lnx_kernel *k,
+			 char text_out[static LNX_VMCOREINFO_MAX], size_t *size_out);
+
 /** How a kernel was found. */
 struct lnx_found {
 	enum lnx_way symbols_by, place_by, types_by;

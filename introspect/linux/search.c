@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Looking for symbol tables in a guest's memory, the likeliest places first. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,32 +124,6 @@ static enum lnx_verdict by_registers(struct lnx_finder *f)
 }
 
 /* --- by VMCOREINFO --- */
-
-bool lnx_vmcoreinfo_number(const struct lnx_hints *hints, const char *key, uint64_t *value_out)
-{
-	const char *at = hints->vmcoreinfo, *end = at ? at + hints->vmcoreinfo_size : NULL;
-	size_t len = strlen(key);
-
-	while (at && at < end) {
-		const char *line_end = memchr(at, '\n', (size_t)(end - at));
-		size_t line = (size_t)((line_end ? line_end : end) - at);
-
-		if (line > len + 1 && !memcmp(at, key, len) && at[len] == '=') {
-			char text[32];
-			size_t n = gs_min(line - len - 1, sizeof(text) - 1);
-
-			memcpy(text, at + len + 1, n);
-			text[n] = '\0';
-			char *stop;
-			errno = 0;
-			/* SYMBOL() and KERNELOFFSET are hexadecimal without 0x, NUMBER() as it likes */
-			*value_out = strtoull(text, &stop, strncmp(key, "NUMBER", 6) ? 16 : 0);
-			return !errno && stop != text && !*stop;
-		}
-		at = line_end ? line_end + 1 : NULL;
-	}
-	return false;
-}
 
 static enum lnx_verdict by_vmcoreinfo(struct lnx_finder *f)
 {

@@ -121,6 +121,29 @@ $ guestshot snap --qmp missing -o x
 code 66
 err guestshot: error: .*missing: .*
 
+$ guestshot dump --core missing
+code 64
+err .*-o FILE is missing
+err .*
+
+$ guestshot dump --core missing -o x
+code 66
+err guestshot: error: .*missing: .*
+
+$ guestshot dump --control missing -o x
+code 69
+err guestshot: error: control socket missing: .*
+
+# any memory becomes an ELF core, and the core is read again
+$ head -c 1048576 /dev/zero >zeros; printf x | dd of=zeros bs=1 seek=70000 conv=notrunc status=none; guestshot dump --core zeros --ram-base 0x40000000 -o core && guestshot snap -q --core core -o x
+code 2
+err guestshot: raw: 0 vCPUs, 1 MiB; memory: .*
+err guestshot: .* to core; guest stopped .*; no VMCOREINFO in it.*
+
+$ guestshot dump --core /dev/null -o core
+code 64
+err guestshot: error: /dev/null: .*
+
 $ guestshot status --control missing
 code 69
 err guestshot: error: control socket missing: .*

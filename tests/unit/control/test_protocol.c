@@ -31,6 +31,8 @@ static const struct good {
 	  INT32_MAX, CTL_TO_FD, NULL, NULL },
 	{ "{\"arguments\":{\"path\":\"/a\",\"to\":\"file\"},\"execute\":\"snap\"}", CTL_CMD_SNAP,
 	  SS_PID_ALL, CTL_TO_FILE, "/a", NULL },
+	{ "{\"execute\":\"dump\",\"arguments\":{\"path\":\"/core\"}}", CTL_CMD_DUMP, SS_PID_ALL,
+	  CTL_TO_FD, "/core", NULL },
 };
 
 START_TEST(request_is_read)
@@ -57,6 +59,13 @@ static const struct bad {
 	const char *class;
 	const char *names; /* the description says this */
 } bad[] = {
+	{ "{\"execute\":\"dump\"}", "invalid-argument", "dump: \"path\" is missing" },
+	{ "{\"execute\":\"dump\",\"arguments\":{\"path\":\"core\"}}", "invalid-argument",
+	  "dump: \"path\" is not absolute" },
+	{ "{\"execute\":\"dump\",\"arguments\":{\"path\":1}}", "invalid-argument",
+	  "dump: \"path\" is a string" },
+	{ "{\"execute\":\"dump\",\"arguments\":{\"pid\":1}}", "invalid-argument",
+	  "dump: unknown argument" },
 	{ "rubbish", "invalid-json", "rubbish" },
 	{ "{\"execute\":\"status\"", "invalid-json", "" },
 	{ "{\"execute\":\"status\"} x", "invalid-json", "x" },

@@ -527,7 +527,8 @@ START_TEST(windows_that_end_early_are_refused_without_reading_on)
 
 		for (size_t size = 0; size < t.size; size += size + 400 < needed ? 97 : 1) {
 			uint8_t *copy = exact(t.data, size);
-			enum gs_code rc = kallsyms_decode(copy, size, t.token_index, false, &ks, NULL);
+			enum gs_code rc =
+				kallsyms_decode(copy, size, t.token_index, false, &ks, NULL);
 
 			if (size < needed)
 				ck_assert_msg(rc, "style %c, %zu bytes", forms[i].style, size);
@@ -551,8 +552,8 @@ START_TEST(windows_that_begin_late_are_refused_without_reading_before)
 
 		for (size_t cut = 4; cut <= t.token_index; cut += cut + 512 < t.markers ? 92 : 4) {
 			uint8_t *copy = exact(t.data + cut, t.size - cut);
-			enum gs_code rc =
-				kallsyms_decode(copy, t.size - cut, t.token_index - cut, false, &ks, NULL);
+			enum gs_code rc = kallsyms_decode(copy, t.size - cut, t.token_index - cut,
+							  false, &ks, NULL);
 
 			ck_assert_msg(cut <= first || rc, "style %c from %zu", forms[i].style, cut);
 			kallsyms_deinit(&ks);
