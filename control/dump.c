@@ -7,28 +7,35 @@
 #include "base/util.h"
 #include "introspect/guest/dump_write.h"
 
-/* The text of the kernel that runs; else, if that is not found, of any. */
-static bool find_vmcoreinfo(struct guest *g, const struct lnx_hints *hints,
+/* What readers of the core want to know of its kernel; a guest without Linux is dumped all the same. */
+static void describe_kernel(struct guest *g, const struct lnx_hints *hints,
 			    char text[static LNX_VMCOREINFO_MAX],
 			    struct guest_dump_write_options *options)
 {
 	GS_FREE struct guest_vcpu_regs *regs = gs_array_alloc(g->vcpu_count, sizeof(*regs));
 	struct lnx_kernel *k = NULL;
 
-	if (hints && hints->vmcoreinfo) {
-		options->vmcoreinfo = hints->vmcoreinfo;
-		options->vmcoreinfo_size = hints->vmcoreinfo_size;
-		return true;
-	}
 	for (uint32_t i = 0; regs && i < g->vcpu_count; i++)
 		if (guest_vcpu_regs(g, i, &regs[i]))
 			regs[i] = (struct guest_vcpu_regs){ 0 };
-	/* a guest without Linux is dumped all the same */
-	GS_IGNORE(lnx_kernel_find(g, regs, regs ? g->vcpu_count : 0, hints, &k, NULL));
-	bool found = lnx_vmcoreinfo_find(g, k, text, &options->vmcoreinfo_size);
+	if (lnx_kernel_find(g, regs, regs ? g->vcpu_count : 0, hints, &k, NULL))
+		k = NULL;
+	if (k) {
+		struct lnx_kernel_info info = lnx_kernel_info_get(k);
+
+		if (!lnx_linear_offset(k, g, &options->linear_offset))
+			options->linear_offset = 0;
+		options->image = GPA(info.text - info.voffset);
+		options->image_size = info.size;
+		options->image_offset = info.voffset;
+	}
+	if (hints && hints->vmcoreinfo) {
+		options->vmcoreinfo = hints->vmcoreinfo;
+		options->vmcoreinfo_size = hints->vmcoreinfo_size;
+	} else if (lnx_vmcoreinfo_find(g, k, text, &options->vmcoreinfo_size)) {
+		options->vmcoreinfo = text;
+	}
 	lnx_kernel_destroy(k);
-	options->vmcoreinfo = found ? text : NULL;
-	return found;
 }
 
 enum gs_code ctl_dump_write(struct guest *g, const struct lnx_hints *hints, const char *path,
@@ -51,7 +58,8 @@ enum gs_code ctl_dump_write(struct guest *g, const struct lnx_hints *hints, cons
 		gs_new_file_discard(&file);
 		return gs_wrap(err, rc, "stopping the guest");
 	}
-	result_out->vmcoreinfo = find_vmcoreinfo(g, hints, text, &options);
+	describe_kernel(g, hints, text, &options);
+	result_out->vmcoreinfo = options.vmcoreinfo != NULL;
 	rc = guest_dump_write(g, file.fd, &options, &written, err);
 	enum gs_code resumed = guest_resume(g, rc ? NULL : err); /* the first failure counts */
 	result_out->stopped_ns = gs_clock_ns() - start;

@@ -47,7 +47,9 @@ uint64_t guest_dump_pieces_clean(struct guest_dump_pieces *p)
 		struct guest_dump_piece q = p->at[i];
 		uint64_t cut = q.start < covered ? gs_min(covered - q.start, q.size) : 0;
 
-		twice += cut;
+		/* the image's own segment of a core is the same bytes under another address */
+		if (cut && q.offset - p->at[kept - 1].offset != q.start - p->at[kept - 1].start)
+			twice += cut;
 		q.start += cut;
 		q.offset += cut;
 		q.size -= cut;

@@ -73,7 +73,7 @@ GS_MUST_USE enum gs_code guest_dump_pieces_add(struct guest_dump_pieces *p,
  * Sort the pieces and let none overlap: where two hold the same memory the one that begins lower is
  * taken, of two that begin together the one that comes first in the file.
  *
- * @return bytes that were held twice
+ * @return bytes that were held twice, at two places of the file
  */
 uint64_t guest_dump_pieces_clean(struct guest_dump_pieces *p);
 

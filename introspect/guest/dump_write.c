@@ -124,7 +124,11 @@ static enum gs_code notes_write(struct writer *w, uint64_t offset, size_t size)
 static enum gs_code headers_write(struct writer *w, uint64_t *data_out)
 {
 	const struct guest *g = w->g;
-	uint32_t phnum = g->range_count + 1;
+	const struct guest_dump_write_options *o = w->options;
+	const struct guest_range *image = guest_range_find(g, o->image);
+	const uint64_t image_size =
+		image ? gs_min(o->image_size, image->size - (o->image.a - image->start.a)) : 0;
+	const uint32_t phnum = g->range_count + (image_size ? 2 : 1);
 	size_t heads = sizeof(Elf64_Ehdr) + phnum * sizeof(Elf64_Phdr);
 	size_t notes = notes_size(w);
 	uint64_t data = gs_align_up(heads + notes, WRITE_PAGE);
@@ -153,9 +157,24 @@ static enum gs_code headers_write(struct writer *w, uint64_t *data_out)
 	memcpy(buf + sizeof(eh), &ph, sizeof(ph));
 	*data_out = data;
 	for (uint32_t i = 0; i < g->range_count; i++) {
+		if (image_size && image == &g->ranges[i]) {
+			Elf64_Phdr again = {
+				.p_type = PT_LOAD,
+				.p_flags = PF_R | PF_W | PF_X,
+				.p_offset = data + (o->image.a - image->start.a),
+				.p_vaddr = o->image.a + o->image_offset,
+				.p_paddr = o->image.a,
+				.p_filesz = image_size,
+				.p_memsz = image_size,
+			};
+			memcpy(buf + sizeof(eh) + (phnum - 1) * sizeof(ph), &again, sizeof(again));
+		}
 		ph = (Elf64_Phdr){ .p_type = PT_LOAD,
 				   .p_flags = PF_R | PF_W | PF_X,
 				   .p_offset = data,
+				   .p_vaddr = o->linear_offset
+						      ? g->ranges[i].start.a + o->linear_offset
+						      : 0,
 				   .p_paddr = g->ranges[i].start.a,
 				   .p_filesz = g->ranges[i].size,
 				   .p_memsz = g->ranges[i].size };

@@ -13,7 +13,7 @@
  * The file, like that of QEMU's dump-guest-memory:
  *
  *	0      ELF header (ET_CORE, EM_AARCH64)
- *	64     program headers: PT_NOTE, then one PT_LOAD a RAM range: p_paddr, p_vaddr 0
+ *	64     program headers: PT_NOTE, one PT_LOAD a RAM range, one for the image (the same bytes)
  *	…      notes: "CORE" NT_PRSTATUS of each vCPU in order (zeros when nothing is known of it),
  *	       "GUESTSHOT" 0x47530001 with its system registers, "VMCOREINFO" 0
  *	4 KiB… memory of each range, from a page boundary on; holes where it was never written, or
@@ -30,6 +30,15 @@
 struct guest_dump_write_options {
 	const char *vmcoreinfo; /* borrowed; NULL: no such note. crash and drgn need it */
 	size_t vmcoreinfo_size; /* without a NUL */
+	/** Of the kernel's linear map: virtual minus physical address, for p_vaddr. 0: not known */
+	uint64_t linear_offset;
+	/**
+	 * Where the kernel's image lies, as /proc/vmcore says it in a PT_LOAD of its own, so that
+	 * readers that go by virtual addresses find its page directory. Size 0: not known.
+	 */
+	gpa_t image;
+	uint64_t image_size;
+	uint64_t image_offset; /* virtual minus physical address in it */
 	/** Called now and then with bytes of RAM done and in all. @return false: stop */
 	bool (*progress)(uint64_t done, uint64_t total, void *arg);
 	void *arg;

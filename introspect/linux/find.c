@@ -357,6 +357,7 @@ struct lnx_kernel_info lnx_kernel_info_get(const struct lnx_kernel *k)
 	return (struct lnx_kernel_info){
 		.release = k->release,
 		.text = k->text.start,
+		.size = k->init_text.end - k->text.start,
 		.voffset = k->voffset,
 		.page_size = 1u << k->regime.half[1].granule_bits,
 		.va_bits = k->regime.half[1].va_bits,

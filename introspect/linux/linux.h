@@ -86,6 +86,13 @@ GS_MUST_USE enum gs_code lnx_kernel_find(struct guest *g, const struct guest_vcp
 					 uint32_t n, const struct lnx_hints *hints,
 					 struct lnx_kernel **k_out, struct gs_error *err);
 
+/**
+ * The linear map of RAM: virtual minus physical address (modulo 2^64).
+ *
+ * @return false: the kernel's image is mapped nowhere but as the image
+ */
+bool lnx_linear_offset(const struct lnx_kernel *k, const struct guest *g, uint64_t *offset_out);
+
 /* The kernel keeps its text in a page, also in one of more than 4 KiB. */
 #define LNX_VMCOREINFO_MAX 4096
 
@@ -146,7 +153,8 @@ const char *lnx_kernel_banner(const struct lnx_kernel *k);
 struct lnx_kernel_info {
 	const char *release; /* "6.1.0-57-cloud-arm64", unescaped; as long as the kernel */
 	uint64_t text;	     /* address of _stext */
-	uint64_t voffset;    /* guest-virtual minus guest-physical address of the image */
+	uint64_t size; /* bytes from there to _einittext: text, read-only data, page directories */
+	uint64_t voffset; /* guest-virtual minus guest-physical address of the image */
 	uint32_t page_size;
 	uint32_t va_bits;
 	uint32_t symbols;

@@ -261,3 +261,14 @@ enum gs_code lnx_find_place(struct lnx_finder *f)
 		kallsyms_rebase(ks, f->k->voffset);
 	return GS_OK;
 }
+
+bool lnx_linear_offset(const struct lnx_kernel *k, const struct guest *g, uint64_t *offset_out)
+{
+	uint64_t budget = ROOT_BUDGET;
+	gva_t linear;
+
+	if (!a64_find_mapping(&k->regime, g, k->proof_pa, A64_LOWEST, &budget, &linear))
+		return false;
+	*offset_out = linear.a - k->proof_pa.a;
+	return *offset_out != k->voffset;
+}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writing dumps: what is written comes back, holes and registers included. */
+#include <elf.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,6 +162,42 @@ START_TEST(written_bytes_are_those_of_the_format)
 }
 END_TEST
 
+/* Readers that go by virtual addresses: the linear map, and the image, which is cut to its range. */
+START_TEST(virtual_addresses_of_linear_map_and_image_are_told)
+{
+	GS_CLOSE int fd = memfd_create("written", MFD_CLOEXEC);
+	static uint8_t first[8192], second[16384];
+	const struct guest_dump_write_options o = {
+		.linear_offset = 0xffff000000000000 - 0x40000000,
+		.image = GPA(0x50001000),
+		.image_size = 0x10000, /* more than there is */
+		.image_offset = 0xffffa00010000000 - 0x50000000,
+	};
+	Elf64_Phdr ph[4];
+	struct guest_source s;
+
+	second[4096] = 7;
+	memory_guest_init(&m, 1);
+	ck_assert_int_eq(memory_guest_add(&m, GPA(0x40000000), first, sizeof(first)), GS_OK);
+	ck_assert_int_eq(memory_guest_add(&m, GPA(0x50000000), second, sizeof(second)), GS_OK);
+	ck_assert_int_eq(guest_dump_write(&m.guest, fd, &o, NULL, NULL), GS_OK);
+	ck_assert_int_eq(pread(fd, ph, sizeof(ph), 64), sizeof(ph));
+	ck_assert_uint_eq(ph[1].p_vaddr, 0xffff000000000000);
+	ck_assert_uint_eq(ph[2].p_vaddr, 0xffff000010000000);
+	ck_assert_uint_eq(ph[3].p_type, PT_LOAD);
+	ck_assert_uint_eq(ph[3].p_vaddr, 0xffffa00010001000);
+	ck_assert_uint_eq(ph[3].p_paddr, 0x50001000);
+	ck_assert_uint_eq(ph[3].p_filesz, sizeof(second) - 4096);
+	ck_assert_uint_eq(ph[3].p_offset, ph[2].p_offset + 4096);
+
+	// The same bytes under two addresses are no damage.
+	ck_assert_int_eq(open_fd(fd, NULL, &s, NULL), GS_OK);
+	ck_assert_uint_eq(s.guest->range_count, 2);
+	ck_assert_str_eq(s.note, "");
+	guest_source_close(&s);
+}
+END_TEST
+
 /* --- a guest with a hole that cannot be read --- */
 
 static enum gs_code holey_read(void *priv, gpa_t at, void *buf, size_t len)
@@ -256,6 +293,7 @@ Suite *suite_write(void)
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, written_dump_comes_back_the_same);
 	tcase_add_test(c, written_bytes_are_those_of_the_format);
+	tcase_add_test(c, virtual_addresses_of_linear_map_and_image_are_told);
 	tcase_add_test(c, unreadable_pages_are_counted_and_zero);
 	tcase_add_test(c, progress_is_told_and_can_stop_it);
 	tcase_add_test(c, only_a_regular_file_is_written_and_a_full_disk_is_told);
