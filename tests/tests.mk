@@ -3,7 +3,7 @@
 
 UNIT_SUITES := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/*/*.c)))))
 # suites with threads of their own run under ThreadSanitizer too
-TSAN_SUITES := $(filter control guest qemu vmm,$(UNIT_SUITES))
+TSAN_SUITES := $(filter btlog control guest qemu vmm,$(UNIT_SUITES))
 
 define unit_rules
 unit_$(1)_SRCS := $$(wildcard tests/unit/$(1)/*.c)
@@ -13,6 +13,10 @@ $$B/tests/unit-$(1): $$(unit_$(1)_SRCS:%.c=$$B/%.o) $$B/guestshot.a
 	$$(Q)$$(CC) $$(ALL_CFLAGS) $$(LDFLAGS_$$(FLAVOUR)) -o $$@ $$^ $$(LIBS) -lcheck -lsubunit -lm -lrt
 endef
 $(foreach s,$(UNIT_SUITES),$(eval $(call unit_rules,$(s))))
+
+# books are checked with kcdata's validator; test_faults.c lets allocations fail
+$B/tests/unit-btlog: LIBS += $(kcdata_LIBS) \
+	$(foreach f,malloc calloc realloc aligned_alloc strdup mmap,-Wl,--wrap=$f)
 
 .PHONY: unit-programs
 unit-programs: $(UNIT_SUITES:%=$B/tests/unit-%)
@@ -33,10 +37,10 @@ $(SYSROOT)/.complete:
 	$(call say,FETCH,$(SYSROOT))
 	$(Q)tests/testbed/sysroot
 
-$T/bin/%: tests/guest/%.c $(SYSROOT)/.complete
+$T/bin/workload: $(addprefix tests/guest/,workload.c waits.c listing.c mix.c workload.h) $(SYSROOT)/.complete
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
-	$(Q)$(ARM64_CC) -std=gnu17 -O2 -Wall -Wextra -Werror -static -pthread -o $@ $< -lz
+	$(Q)$(ARM64_CC) -std=gnu17 -O2 -Wall -Wextra -Werror -I. -static -pthread -o $@ $(filter %.c,$^) -lz
 
 $T/bin/%: tests/e2e/%.c $(SYSROOT)/.complete
 	@mkdir -p $(@D)
@@ -59,7 +63,15 @@ $T/kernels/%: $(SYSROOT)/.complete
 	$(call say,FETCH,$@)
 	$(Q)tests/testbed/kernel $* $(KERNEL_$*)
 
-.PRECIOUS: $T/bin/% $T/kernels/%
+# memory dumps of guests with some 200, 2,000 and 10,000 threads, and what the guests said of them
+DUMP_SIZES := small medium large
+
+$T/dumps/%.made: tests/bench/make-dumps $T/guest.cpio $T/kernels/cloud
+	$(call say,BOOT,$(@D)/*-$*)
+	$(Q)$< $(@D) $*
+	$(Q)touch $@
+
+.PRECIOUS: $T/bin/% $T/kernels/% $T/dumps/%.made
 
 TESTBED_PARTS := $T/guest.cpio $T/host.cpio $T/kernels/cloud
 
@@ -108,8 +120,11 @@ UNIT_RUNS := $(foreach f,asan debug,$(foreach s,$(UNIT_SUITES),'unit-$s.$f=$(cal
              'kcdata-samples=make --no-print-directory check-kcdata-samples && echo ok - every sample and made stream reads and converts as it should' \
              'kcdata-records=make --no-print-directory check-records && echo ok - docs/records.md is what the tables say' \
              'libkcdata=make --no-print-directory check-libkcdata && echo ok - libkcdata builds, links and exports its own names alone'
+# slow, and apart from the others: beside the unit tests
+DUMPS_RUNS := 'dumps=make --no-print-directory check-dumps'
 E2E_RUNS := 'cli=PATH=$(abspath $(BUILD)/$(HOST_ARCH)/release):$$PATH tests/e2e/cli/run-table any tests/e2e/cli/*.t' \
-            'e2e=tests/e2e/run $(BUILD)/tests/e2e $(CASES)'
+            'e2e=tests/e2e/run $(BUILD)/tests/e2e $(CASES)' \
+            'live=tests/e2e/live/run $(BUILD)/tests/live'
 
 .PHONY: unit-build
 unit-build:
@@ -121,6 +136,8 @@ unit-build:
 e2e-build:
 	+$(Q)$(SUBMAKE) testbed-parts $T/kernels/full FLAVOUR=release all
 	+$(Q)$(SUBMAKE) ARCH=aarch64 FLAVOUR=release all
+	+$(Q)$(SUBMAKE) FLAVOUR=asan UNIT_SUITES=guest unit-programs all
+	+$(Q)$(SUBMAKE) FLAVOUR=debug UNIT_SUITES=qemu unit-programs
 
 .PHONY: unit
 unit: ## unit tests: debug, with address and undefined-behaviour sanitizers, some with the thread sanitizer
@@ -132,14 +149,69 @@ unit: ## unit tests: debug, with address and undefined-behaviour sanitizers, som
 e2e: ## end-to-end tests with real guests (CASES="truth churn" to choose)
 	$(Q)tools/deps build demo test
 	$(Q)$(MAKE) --no-print-directory e2e-build
-	$(Q)tests/run-suites $(BUILD)/tests/logs -j 1 $(E2E_RUNS)
+	$(Q)tests/run-suites $(BUILD)/tests/logs -j 1 $(DUMPS_RUNS) $(E2E_RUNS)
+
+# The suite "dumps"; what it runs must have been built. Not all of the damage: that is dumps-damage.
+.PHONY: check-dumps
+check-dumps: $T/dumps/small.made
+	$(Q)status=0; \
+	tests/e2e/dumps/truth $T/dumps $(BUILD)/tests/dumps small || status=1; \
+	tests/e2e/dumps/damage $T/dumps small --part 5 --keep $(BUILD)/tests/damaged || status=1; \
+	tests/e2e/dumps/qemu-dumps $(call unit_program,asan,guest) || status=1; \
+	exit $$status
+
+.PHONY: dumps-truth
+dumps-truth: ## captures of dumps of guests with up to 10,000 threads, judged by the guests
+	$(Q)tools/deps build demo test
+	+$(Q)$(SUBMAKE) testbed-parts FLAVOUR=release all
+	+$(Q)$(MAKE) --no-print-directory $(DUMP_SIZES:%=$T/dumps/%.made)
+	$(Q)tests/run-suites $(BUILD)/tests/logs \
+	  'dumps-truth=tests/e2e/dumps/truth $T/dumps $(BUILD)/tests/dumps $(DUMP_SIZES)'
+
+SEED ?= 1
+.PHONY: dumps-damage
+dumps-damage: ## captures of dumps that were cut, of flipped bits, of lost pages (SEED=number to choose)
+	$(Q)tools/deps build demo test
+	+$(Q)$(SUBMAKE) testbed-parts FLAVOUR=asan all
+	+$(Q)$(MAKE) --no-print-directory $T/dumps/small.made
+	$(Q)tests/run-suites $(BUILD)/tests/logs 'dumps-damage=tests/e2e/dumps/damage $T/dumps small --seed $(SEED) --keep $(BUILD)/tests/damaged'
+
+.PHONY: live
+live: ## guests of QEMU and libvirt, captured and left as they were
+	$(Q)tools/deps build demo test
+	$(Q)$(MAKE) --no-print-directory live-build
+	$(Q)tests/run-suites $(BUILD)/tests/logs 'live=tests/e2e/live/run $(BUILD)/tests/live'
+
+.PHONY: live-build
+live-build:
+	+$(Q)$(SUBMAKE) testbed-parts FLAVOUR=release all
+	+$(Q)$(SUBMAKE) FLAVOUR=debug UNIT_SUITES=qemu unit-programs
+
+# each takes some 15 s beside four others on two processors
+KILLS ?= 300
+.PHONY: soak
+soak: ## long: guestshot killed KILLS=300 times in captures of each of five guests, none may stay paused
+	$(Q)tools/deps build demo test
+	$(Q)$(MAKE) --no-print-directory live-build
+	$(Q)SUITE_TIMEOUT=14400 tests/run-suites $(BUILD)/tests/logs \
+	  'soak-live=tests/e2e/live/run --kills $(KILLS) $(BUILD)/tests/soak'
+
+# 10 million operations from 1 to 8 threads, under each of two sanitizers
+.PHONY: soak-btlog
+soak: soak-btlog
+soak-btlog: ## long: random operations on a backtrace library beside a model of it
+	$(Q)tools/deps build test
+	+$(Q)$(SUBMAKE) FLAVOUR=asan UNIT_SUITES=btlog unit-programs
+	+$(Q)$(SUBMAKE) FLAVOUR=tsan UNIT_SUITES=btlog unit-programs
+	$(Q)SUITE_TIMEOUT=14400 tests/run-suites $(BUILD)/tests/logs $(foreach f,asan tsan,\
+	  'soak-btlog.$f=CK_RUN_CASE=model BTL_MODEL_OPS=10000000 setarch -R $(call unit_program,$f,btlog)')
 
 .PHONY: check
 check: ## all tests
 	$(Q)tools/deps build demo test
 	$(Q)$(MAKE) --no-print-directory unit-build
 	$(Q)$(MAKE) --no-print-directory e2e-build
-	$(Q)tests/run-suites $(BUILD)/tests/logs -j $(shell nproc) $(UNIT_RUNS) -j 1 $(E2E_RUNS)
+	$(Q)tests/run-suites $(BUILD)/tests/logs -j $(shell nproc) $(DUMPS_RUNS) $(UNIT_RUNS) -j 1 $(E2E_RUNS)
 
 # --- fuzzing, benchmarks, the kcdata library --------------------------------------------------
 

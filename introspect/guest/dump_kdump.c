@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kdump-compressed dumps, of makedumpfile and QEMU, plain and flattened, through libkdumpfile. */
-#include "introspect/guest/dump_kdump.h"
-
-#include <dlfcn.h>
+/* kdump-compressed dumps, of makedumpfile and QEMU, plain and flattened. */
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +8,7 @@
 #include "base/util.h"
 #include "introspect/guest/dump_flat.h"
 #include "introspect/guest/dump_priv.h"
+#include "introspect/guest/kdump_codec.h"
 #include "introspect/guest/page_cache.h"
 
 /*
@@ -25,9 +22,9 @@
  *	… + bitmap_blocks          page descriptors, one a page in the dump: offset (8), size (4),
  *	                           flags (4), page_flags (8); then the pages
  *
- * The library decompresses; bounds are checked here before it sees anything, since it takes a
- * page's size up to 256 KiB from the file and reads that many bytes into a buffer of one page
- * (0.5.1 … 0.5.4, diskdump_read_page()). It also cannot read flattened dumps before 0.5.3.
+ * libkdumpfile is not used: with damaged pages 0.5.1 loses buffers of its cache until it writes to
+ * address 0, it writes to memory it has freed when a dump is closed, and it takes a page's size of up
+ * to 256 KiB from the file into a buffer of one page (0.5.1 … 0.5.4, diskdump_read_page()).
  */
 #define HEAD_VERSION	  8
 #define HEAD_MACHINE	  272 /* utsname.machine, 65 bytes */
@@ -49,10 +46,9 @@
 #define DESC_BYTES 24
 
 #define STATUS_INCOMPLETE 0x8 /* DUMP_DH_COMPRESSED_INCOMPLETE: the disk was full */
-#define FLAGS_COMPRESSED  0x27
 
 /* Decompressed pages that are kept. */
-#define KDUMP_CACHE_BYTES (16 << 20)
+#define KDUMP_CACHE_BYTES (8 << 20)
 #define BITMAP_CHUNK	  65536
 
 /* Descriptors with data of their own that are looked at for the file's true end, and at most in all. */
@@ -60,22 +56,10 @@
 #define CUT_DESCS_MAX 65536
 
 struct guest_dump_kdump {
-	void *handle;
-	struct kdump_abi lib;
-	void *ctx; /* one thread at a time: under lock */
-	pthread_mutex_t lock;
+	struct kdump_codec *codec;
 	struct guest_page_cache *cache;
 	unsigned int shift;
-	struct guest_dump_kdump *next; /* of the abandoned ones */
 };
-
-/*
- * The library's contexts of dumps that are closed. kdump_free() of 0.5.1 writes to memory that it has
- * freed, with any dump of this kind (mended by its commit 97c716a, in 0.5.2), and the version cannot
- * be asked for. So a context is left alone, and the library stays loaded; a process opens one dump
- * or few. Here they can be found by who looks for leaks.
- */
-static struct guest_dump_kdump *_Atomic abandoned;
 
 struct layout {
 	uint32_t version;
@@ -91,62 +75,7 @@ struct layout {
 	bool nameless; /* the header does not say of which machine */
 };
 
-/* --- library --- */
-
-enum gs_code guest_dump_kdump_load(const char *soname, void **handle_out, struct kdump_abi *abi_out,
-				   struct gs_error *err)
-{
-	void *handle = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
-
-	if (!handle)
-		return gs_fail(err, GS_ENOTSUP,
-			       "is kdump-compressed, which needs libkdumpfile: install the Debian "
-			       "package " KDUMP_ABI_PACKAGE " (%s)",
-			       dlerror());
-
-	struct kdump_abi abi;
-	const struct {
-		const char *name;
-		void **at;
-	} names[] = {
-		{ "kdump_new", (void **)&abi.new_ctx },
-		{ "kdump_get_err", (void **)&abi.get_err },
-		{ "kdump_open_fdset", (void **)&abi.open_fdset },
-		{ "kdump_set_attr", (void **)&abi.set_attr },
-		{ "kdump_read", (void **)&abi.read },
-	};
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		*names[i].at = dlsym(handle, names[i].name);
-		if (!*names[i].at) {
-			dlclose(handle);
-			return gs_fail(
-				err, GS_ENOTSUP,
-				"%s has no %s: install the Debian package " KDUMP_ABI_PACKAGE,
-				soname, names[i].name);
-		}
-	}
-	*handle_out = handle;
-	*abi_out = abi;
-	return GS_OK;
-}
-
 /* --- header --- */
-
-static uint32_t get32(const uint8_t *at)
-{
-	uint32_t v;
-
-	memcpy(&v, at, sizeof(v));
-	return v;
-}
-
-static uint64_t get64(const uint8_t *at)
-{
-	uint64_t v;
-
-	memcpy(&v, at, sizeof(v));
-	return v;
-}
 
 static bool is_page_size(uint32_t size)
 {
@@ -193,20 +122,20 @@ static enum gs_code read_sub_header(const struct guest_dump *d, struct layout *l
 
 	if (guest_dump_file_read(&d->file, l->block, sub, sizeof(sub)))
 		return gs_fail(err, GS_EMALFORMED, "is cut off in its second header");
-	if (l->version >= 2 && get32(sub + SUB_SPLIT))
+	if (l->version >= 2 && gs_get_u32(sub + SUB_SPLIT))
 		return gs_fail(err, GS_ENOTSUP,
 			       "is one part of a split dump: join the parts with makedumpfile "
 			       "--reassemble");
 	if (l->version >= 3) {
-		l->info = get64(sub + SUB_VMCOREINFO);
-		l->info_size = get64(sub + SUB_VMCOREINFO + 8);
+		l->info = gs_get_u64(sub + SUB_VMCOREINFO);
+		l->info_size = gs_get_u64(sub + SUB_VMCOREINFO + 8);
 	}
 	if (l->version >= 4) {
-		l->note = get64(sub + SUB_NOTE);
-		l->note_size = get64(sub + SUB_NOTE + 8);
+		l->note = gs_get_u64(sub + SUB_NOTE);
+		l->note_size = gs_get_u64(sub + SUB_NOTE + 8);
 	}
 	if (l->version >= 6)
-		*max_mapnr = get64(sub + SUB_MAX_MAPNR);
+		*max_mapnr = gs_get_u64(sub + SUB_MAX_MAPNR);
 	if (!gs_in_range(l->note, l->note_size, 0, d->file.size) ||
 	    !gs_in_range(l->info, l->info_size, 0, d->file.size))
 		return gs_fail(err, GS_EMALFORMED,
@@ -229,20 +158,20 @@ static enum gs_code read_layout(const struct guest_dump *d, struct layout *l, st
 	if (rc)
 		return rc;
 
-	uint32_t block = get32(head + HEAD_BLOCK_SIZE);
-	uint32_t before = get32(head + HEAD_BLOCK_SIZE32);
-	uint64_t sub = get32(head + HEAD_SUB_SIZE), blocks = get32(head + HEAD_BITMAP);
-	uint64_t max_mapnr = get32(head + HEAD_MAX_MAPNR);
+	uint32_t block = gs_get_u32(head + HEAD_BLOCK_SIZE);
+	uint32_t before = gs_get_u32(head + HEAD_BLOCK_SIZE32);
+	uint64_t sub = gs_get_u32(head + HEAD_SUB_SIZE), blocks = gs_get_u32(head + HEAD_BITMAP);
+	uint64_t max_mapnr = gs_get_u32(head + HEAD_MAX_MAPNR);
 
 	l->nameless = is_nameless((const char *)head + HEAD_MACHINE);
-	l->version = get32(head + HEAD_VERSION);
-	l->status = get32(head + HEAD_STATUS);
+	l->version = gs_get_u32(head + HEAD_VERSION);
+	l->status = gs_get_u32(head + HEAD_STATUS);
 	if (!is_page_size(block) || l->version < 1 || l->version > 64)
 		return gs_fail(err, GS_EMALFORMED,
 			       "header of version %" PRIu32 ", blocks of %" PRIu32
 			       " bytes: damaged, or of no ARM64 machine",
 			       l->version, block);
-	// The library tries the 32-bit layout first, where other rules than ours would hold.
+	// 32-bit machines have the block size where we have a time stamp; readers try that first.
 	if (is_page_size(before) || is_page_size(__builtin_bswap32(before)))
 		return gs_fail(err, GS_EMALFORMED, "header has a page size for its time stamp");
 	l->block = block;
@@ -358,41 +287,43 @@ static enum gs_code read_bitmaps(struct guest_dump *d, const struct layout *l, u
 
 /* --- pages --- */
 
-/*
- * Where a page's data lies. @return false: its descriptor is cut off, or makes no sense (F06)
- */
-static bool desc_is_sane(const struct guest_dump *d, uint64_t at, uint64_t page_size)
+/* Where a page's data lies. */
+struct desc {
+	uint64_t offset;
+	uint32_t size, flags;
+};
+
+/* @return false: it is cut off, or makes no sense (F06) */
+static bool read_desc(const struct guest_dump *d, uint64_t at, uint64_t page_size,
+		      struct desc *desc_out)
 {
-	uint8_t desc[DESC_BYTES];
+	uint8_t bytes[DESC_BYTES];
 
-	if (guest_dump_file_read(&d->file, at, desc, sizeof(desc)))
+	if (guest_dump_file_read(&d->file, at, bytes, sizeof(bytes)))
 		return false;
-	uint64_t offset = get64(desc), size = get32(desc + 8);
-	uint32_t flags = get32(desc + 12);
-
-	if (!size || size > page_size || flags & ~(uint32_t)FLAGS_COMPRESSED ||
-	    (!flags && size != page_size))
-		return false;
-	return gs_in_range(offset, size, 0, d->file.size);
+	*desc_out =
+		(struct desc){ gs_get_u64(bytes), gs_get_u32(bytes + 8), gs_get_u32(bytes + 12) };
+	return desc_out->size && desc_out->size <= page_size &&
+	       gs_in_range(desc_out->offset, desc_out->size, 0, d->file.size);
 }
 
 /* Fetch one page; called by the cache. */
 static enum gs_code kdump_fill(void *priv, gpa_t page, void *buf)
 {
+	static _Thread_local uint8_t packed[KDUMP_PAGE_MAX];
 	struct guest_dump *d = priv;
 	struct guest_dump_kdump *k = d->kdump;
 	uint32_t i = guest_dump_piece_find(d, page.a);
-	size_t len = (size_t)1 << k->shift;
+	const size_t len = (size_t)1 << k->shift;
+	struct desc desc;
 
 	if (i == d->pieces.count || page.a < d->pieces.at[i].start)
 		return GS_EFAULT; // filtered out, or no memory
 	const struct guest_dump_piece *p = &d->pieces.at[i];
-	if (!desc_is_sane(d, p->offset + ((page.a - p->start) >> k->shift) * DESC_BYTES, len))
+	if (!read_desc(d, p->offset + ((page.a - p->start) >> k->shift) * DESC_BYTES, len, &desc) ||
+	    guest_dump_file_read(&d->file, desc.offset, packed, desc.size))
 		return GS_EFAULT;
-	pthread_mutex_lock(&k->lock);
-	int rc = k->lib.read(k->ctx, KDUMP_ABI_MACHPHYSADDR, page.a, buf, &len);
-	pthread_mutex_unlock(&k->lock);
-	return rc == KDUMP_ABI_OK && len == (size_t)1 << k->shift ? GS_OK : GS_EFAULT;
+	return kdump_codec_page(k->codec, desc.flags, packed, desc.size, buf, len);
 }
 
 static enum gs_code kdump_read(void *priv, gpa_t at, void *buf, size_t len)
@@ -430,77 +361,26 @@ void guest_dump_kdump_close(struct guest_dump_kdump *k)
 	if (!k)
 		return;
 	guest_page_cache_destroy(k->cache);
-	k->cache = NULL;
-	(void)pthread_mutex_destroy(&k->lock);
-	if (!k->ctx) {
-		if (k->handle)
-			dlclose(k->handle);
-		free(k);
-		return;
-	}
-	k->next = atomic_load_explicit(&abandoned, memory_order_relaxed);
-	// Relaxed: nobody follows the list.
-	while (!atomic_compare_exchange_weak_explicit(&abandoned, &k->next, k, memory_order_relaxed,
-						      memory_order_relaxed))
-		;
+	kdump_codec_destroy(k->codec);
+	free(k);
 }
 
-static enum gs_code start_library(struct guest_dump *d, struct gs_error *err)
+/* The first page tells the method: a dump has one for all its pages (F05). */
+static enum gs_code load_method(struct guest_dump *d, const struct layout *l, struct gs_error *err)
 {
-	struct guest_dump_kdump *k = d->kdump;
-	enum gs_code rc = guest_dump_kdump_load(KDUMP_ABI_SONAME, &k->handle, &k->lib, err);
+	uint8_t bytes[DESC_BYTES];
 
-	if (rc)
-		return rc;
-	k->ctx = k->lib.new_ctx();
-	if (!k->ctx)
-		return gs_fail(err, GS_ENOSPC, "out of memory");
-	// It would map the file, and a file that is cut then ends the process inside of it.
-	const struct kdump_abi_attr never = { .type = KDUMP_ABI_NUMBER,
-					      .val.number = KDUMP_ABI_MMAP_NEVER };
-	if (k->lib.set_attr(k->ctx, "file.mmap_policy", &never) ||
-	    k->lib.open_fdset(k->ctx, 1, &d->file.fd)) {
-		const char *text = k->lib.get_err(k->ctx);
-
-		return gs_fail(err, GS_EMALFORMED, "libkdumpfile: %s", text ? text : "no reason");
-	}
-	return GS_OK;
-}
-
-static const char *method_name(uint32_t flags)
-{
-	return flags & 0x1    ? "zlib"
-	       : flags & 0x2  ? "lzo"
-	       : flags & 0x4  ? "snappy"
-	       : flags & 0x20 ? "zstd"
-			      : "none";
-}
-
-/* One page tells whether the library was built with the method (F05). */
-static enum gs_code probe_method(struct guest_dump *d, const struct layout *l, struct gs_error *err)
-{
-	struct guest_dump_kdump *k = d->kdump;
-	uint8_t desc[DESC_BYTES];
-	GS_FREE uint8_t *page = malloc((size_t)l->block);
-	size_t len = (size_t)l->block;
-
-	if (!page)
-		return gs_fail(err, GS_ENOSPC, "out of memory");
-	if (guest_dump_file_read(&d->file, l->descs, desc, sizeof(desc)))
+	if (guest_dump_file_read(&d->file, l->descs, bytes, sizeof(bytes)))
 		return GS_OK; // cut off, which is said elsewhere
-	if (get32(desc + 12) & ~(uint32_t)FLAGS_COMPRESSED)
+	uint32_t flags = gs_get_u32(bytes + 12), of_all = l->status & KDUMP_METHODS;
+	if (flags & ~(uint32_t)KDUMP_METHODS)
 		guest_dump_remark(d,
 				  "has pages compressed with an unknown method (flags %#" PRIx32
 				  "), which are left out",
-				  get32(desc + 12));
-	if (!desc_is_sane(d, l->descs, l->block))
-		return GS_OK; // that page is damaged; others need not be
-	if (k->lib.read(k->ctx, KDUMP_ABI_MACHPHYSADDR, d->pieces.at[0].start, page, &len) !=
-	    KDUMP_ABI_ERR_NOTIMPL)
-		return GS_OK;
-	return gs_fail(err, GS_ENOTSUP,
-		       "has pages compressed with %s, which the installed libkdumpfile cannot read",
-		       method_name(get32(desc + 12)));
+				  flags);
+	enum gs_code rc = kdump_codec_load(d->kdump->codec, flags, err);
+	// A page that did not get smaller is stored as it is: then the header tells.
+	return rc ? rc : kdump_codec_load(d->kdump->codec, of_all, err);
 }
 
 /*
@@ -518,10 +398,10 @@ static uint64_t last_data_end(const struct guest_dump *d, const struct layout *l
 		if (guest_dump_file_read(&d->file, l->descs + (pages - n) * DESC_BYTES, desc,
 					 sizeof(desc)))
 			break;
-		uint64_t offset = get64(desc);
+		uint64_t offset = gs_get_u64(desc);
 		// No page lies further away than if all were stored as they are: that is damage.
-		if (offset <= d->file.size + pages * l->block && get32(desc + 8) <= l->block)
-			last = gs_max(last, offset + get32(desc + 8));
+		if (offset <= d->file.size + pages * l->block && gs_get_u32(desc + 8) <= l->block)
+			last = gs_max(last, offset + gs_get_u32(desc + 8));
 		own += offset != previous;
 		previous = offset;
 	}
@@ -559,7 +439,7 @@ static enum gs_code unflatten(struct guest_dump *d, struct gs_error *err)
 	d->file = file;
 	if (!complete)
 		guest_dump_remark(d, "flattened, and cut off before its end mark");
-	d->access = "kdump-compressed, rearranged in a temporary file, through libkdumpfile";
+	d->access = "kdump-compressed, rearranged in a temporary file";
 	if (guest_dump_file_read(&d->file, 0, magic, sizeof(magic)) || memcmp(magic, "KDUMP   ", 8))
 		return gs_fail(err, GS_ENOTSUP,
 			       "is flattened, but not kdump-compressed: makedumpfile -R makes an "
@@ -587,11 +467,11 @@ static enum gs_code kdump_create(struct guest_dump *d, unsigned int shift, struc
 
 	if (!k)
 		return gs_fail(err, GS_ENOSPC, "out of memory");
-	(void)pthread_mutex_init(&k->lock, NULL); /* cannot fail with Linux */
 	k->shift = shift;
 	k->cache = guest_page_cache_create(shift, KDUMP_CACHE_BYTES, kdump_fill, d);
 	d->kdump = k; // closed with the dump from here on
-	return k->cache ? GS_OK : gs_fail(err, GS_ENOSPC, "out of memory");
+	return k->cache ? kdump_codec_create(&k->codec, err)
+			: gs_fail(err, GS_ENOSPC, "out of memory");
 }
 
 enum gs_code guest_dump_kdump_open(struct guest_dump *d, struct gs_error *err)
@@ -601,7 +481,7 @@ enum gs_code guest_dump_kdump_open(struct guest_dump *d, struct gs_error *err)
 	uint64_t pages, ram;
 	enum gs_code rc = GS_OK;
 
-	d->access = "kdump-compressed, through libkdumpfile";
+	d->access = "kdump-compressed";
 	if (guest_dump_file_read(&d->file, 0, &first, 1))
 		return gs_fail(err, GS_ESYS, "cannot be read");
 	if (first == 'm')
@@ -619,9 +499,7 @@ enum gs_code guest_dump_kdump_open(struct guest_dump *d, struct gs_error *err)
 	if (!rc)
 		rc = kdump_create(d, l.shift, err);
 	if (!rc)
-		rc = start_library(d, err);
-	if (!rc)
-		rc = probe_method(d, &l, err);
+		rc = load_method(d, &l, err);
 	if (rc)
 		return rc;
 	remark_cut(d, &l, pages);

@@ -33,6 +33,8 @@
 #define GUEST_RANGES_MAX 4096
 #define GUEST_VCPUS_MAX	 512
 
+#define GUEST_NO_DEADLINE UINT64_MAX
+
 /** A piece of RAM; [start, start + size) does not wrap and overlaps no other. */
 struct guest_range {
 	gpa_t start;
@@ -87,7 +89,7 @@ struct guest_ops {
 	enum gs_code (*stop)(void *priv, struct gs_error *err);
 	/** Undoes one stop; the last one lets the vCPUs run again. */
 	enum gs_code (*resume)(void *priv, struct gs_error *err);
-	/** Registers of vCPU @p vcpu (below vcpu_count); only between stop and resume. */
+	/** Registers of vCPU @p vcpu (below vcpu_count); only while it is stopped or held. */
 	enum gs_code (*vcpu_regs)(void *priv, uint32_t vcpu, struct guest_vcpu_regs *regs_out);
 	/** NULL when each range is mapped. Whole ranges only: the caller has checked them. */
 	enum gs_code (*read)(void *priv, gpa_t at, void *buf, size_t len);
@@ -97,6 +99,11 @@ struct guest_ops {
 	 * @return false when there is none
 	 */
 	bool (*next_data)(void *priv, gpa_t from, gpa_t end, gpa_t *start_out, gpa_t *end_out);
+	/** Stop one vCPU alone; nests. NULL, both: the source can only stop all. */
+	enum gs_code (*hold_vcpu)(void *priv, uint32_t vcpu, struct gs_error *err);
+	enum gs_code (*release_vcpu)(void *priv, uint32_t vcpu, struct gs_error *err);
+	/** See guest_set_deadline(). NULL: stop, reads and resume wait for nobody. */
+	uint64_t (*set_deadline)(void *priv, uint64_t deadline_ns);
 };
 
 struct guest {
@@ -118,6 +125,48 @@ static inline enum gs_code guest_stop(struct guest *g, struct gs_error *err)
 static inline enum gs_code guest_resume(struct guest *g, struct gs_error *err)
 {
 	return g->ops->resume(g->priv, err);
+}
+
+/**
+ * Say until when the guest may be stopped. Call it before a stop; it holds until the guest runs.
+ *
+ * A source that has to ask somebody for a stop, memory or a resume then
+ *
+ *	gives up a stop that takes longer: GS_ETIMEDOUT, and the guest is resumed;
+ *	fails reads with GS_ETIMEDOUT from the time returned here on, so that the resume that
+ *	follows is through by the deadline;
+ *	resumes the guest at the deadline if we have not (this process may be stopped, or hang).
+ *
+ * Memory that is mapped here can be read all the same: who reads looks at the clock, and drops what
+ * was read after the time returned here.
+ *
+ * @param deadline_ns  monotonic time; GUEST_NO_DEADLINE: as long as it takes
+ * @return the time by which reading has to end, deadline_ns or somewhat before
+ * Threads: not during a stop.
+ */
+static inline uint64_t guest_set_deadline(struct guest *g, uint64_t deadline_ns)
+{
+	return g->ops->set_deadline ? g->ops->set_deadline(g->priv, deadline_ns) : deadline_ns;
+}
+
+/**
+ * Take one vCPU out of the guest while the others run: memory may change under the reader.
+ *
+ * @return GS_OK; GS_ENOTSUP: the source can only stop all; GS_ENOENT: no such vCPU; GS_ETIMEDOUT
+ * Threads: as guest_stop(). The guest's clock goes on: keep it short.
+ */
+static inline enum gs_code guest_hold_vcpu(struct guest *g, uint32_t vcpu, struct gs_error *err)
+{
+	if (vcpu >= g->vcpu_count)
+		return GS_ENOENT;
+	return g->ops->hold_vcpu ? g->ops->hold_vcpu(g->priv, vcpu, err) : GS_ENOTSUP;
+}
+
+static inline enum gs_code guest_release_vcpu(struct guest *g, uint32_t vcpu, struct gs_error *err)
+{
+	if (vcpu >= g->vcpu_count)
+		return GS_ENOENT;
+	return g->ops->release_vcpu ? g->ops->release_vcpu(g->priv, vcpu, err) : GS_ENOTSUP;
 }
 
 static inline enum gs_code guest_vcpu_regs(struct guest *g, uint32_t vcpu,
@@ -154,7 +203,8 @@ static inline const struct guest_range *guest_range_find(const struct guest *g, 
  * @param at   first byte
  * @param buf  gets @p len bytes; on failure the part before the first unreadable range may be
  *             overwritten, the rest is untouched
- * @return GS_OK; GS_EFAULT: part of it is not RAM, or the source could not read it
+ * @return GS_OK; GS_EFAULT: part of it is not RAM, or the source could not read it; GS_ETIMEDOUT:
+ *         the source did not answer in time, or the time for reading is over (guest_set_deadline())
  * Threads: any. Allocates nothing; legal while the guest is stopped. The guest may write the bytes
  * meanwhile unless it is stopped: look at the copy only.
  */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "base/util.h"
 #include "introspect/guest/qemu_child.h"
 #include "introspect/guest/qemu_link.h"
+#include "introspect/guest/qemu_wait.h"
 
 /* How often, and how long apart, the resume of a dead parent's domain is tried: an hour. */
 #define HELPER_RESUME_TRIES 3600
@@ -29,9 +31,11 @@
  * Declared here so that the build needs no libvirt.
  */
 
-enum { DOMAIN_RUNNING = 1, DOMAIN_BLOCKED = 2, DOMAIN_SHUTOFF = 5 }; /* virDomainState */
-enum { MEMORY_PHYSICAL = 2 };					     /* virDomainMemoryFlags */
-enum { UUID_STRING_SIZE = 37 };					     /* VIR_UUID_STRING_BUFLEN */
+/* virDomainState */
+enum { DOMAIN_RUNNING = 1, DOMAIN_BLOCKED = 2, DOMAIN_SHUTOFF = 5, DOMAIN_CRASHED = 6 };
+enum { ERROR_NO_DOMAIN = 42 };	/* virErrorNumber */
+enum { MEMORY_PHYSICAL = 2 };	/* virDomainMemoryFlags */
+enum { UUID_STRING_SIZE = 37 }; /* VIR_UUID_STRING_BUFLEN */
 
 struct libvirt {
 	void *(*open)(const char *uri);
@@ -41,6 +45,7 @@ struct libvirt {
 	void *(*lookup_name)(void *conn, const char *name);
 	void *(*lookup_uuid)(void *conn, const char *uuid);
 	int (*uuid_string)(void *domain, char *buf);
+	unsigned int (*id)(void *domain); /* as of the look-up; -1: not running */
 	int (*domain_free)(void *domain);
 	int (*state)(void *domain, int *state, int *reason, unsigned int flags);
 	int (*suspend)(void *domain);
@@ -48,6 +53,7 @@ struct libvirt {
 	int (*peek)(void *domain, unsigned long long start, size_t size, void *buf,
 		    unsigned int flags);
 	const char *(*last_error)(void);
+	int (*last_error_code)(void);
 	void (*set_error_func)(void *arg, void (*func)(void *arg, void *error));
 	int (*monitor)(void *domain, const char *command, char **result, unsigned int flags);
 };
@@ -56,8 +62,12 @@ struct helper {
 	struct libvirt lv;
 	char uri[1024]; /* "": the default */
 	char uuid[UUID_STRING_SIZE];
+	int32_t id;
 	void *conn, *domain;
-	bool held; /* the domain is suspended by us, or may be */
+	bool held;	    /* the domain is suspended by us, or may be */
+	uint64_t resume_ns; /* when it is resumed unasked; GUEST_NO_DEADLINE: never */
+	bool resumed;	    /* it has been, and nobody has asked yet */
+	void *peeked;	    /* shared with the parent */
 	char text[GS_ERROR_TEXT_MAX];
 	struct gs_error err;
 };
@@ -82,12 +92,14 @@ static bool load_symbols(struct helper *h, void *libvirt, void *qemu)
 		{ libvirt, "virDomainLookupByName", &h->lv.lookup_name },
 		{ libvirt, "virDomainLookupByUUIDString", &h->lv.lookup_uuid },
 		{ libvirt, "virDomainGetUUIDString", &h->lv.uuid_string },
+		{ libvirt, "virDomainGetID", &h->lv.id },
 		{ libvirt, "virDomainFree", &h->lv.domain_free },
 		{ libvirt, "virDomainGetState", &h->lv.state },
 		{ libvirt, "virDomainSuspend", &h->lv.suspend },
 		{ libvirt, "virDomainResume", &h->lv.resume },
 		{ libvirt, "virDomainMemoryPeek", &h->lv.peek },
 		{ libvirt, "virGetLastErrorMessage", &h->lv.last_error },
+		{ libvirt, "virGetLastErrorCode", &h->lv.last_error_code },
 		{ libvirt, "virSetErrorFunc", &h->lv.set_error_func },
 		{ qemu, "virDomainQemuMonitorCommand", &h->lv.monitor },
 	};
@@ -165,7 +177,9 @@ static enum gs_code open_domain(struct helper *h, const char *name,
 		return fail_libvirt(h, GS_EBUSY, "state of the domain");
 	if (state == DOMAIN_SHUTOFF)
 		return gs_fail(&h->err, GS_ENOENT, "domain %s is shut off", name);
+	h->id = (int32_t)h->lv.id(h->domain);
 	memcpy(domain_out->uuid, h->uuid, sizeof(h->uuid));
+	domain_out->id = h->id;
 	char *uri = h->lv.get_uri(h->conn);
 	domain_out->is_local = uri && is_local_uri(uri);
 	free(uri);
@@ -182,11 +196,29 @@ static enum gs_code is_running(struct helper *h, bool *running_out)
 	return GS_OK;
 }
 
-static enum gs_code suspend(struct helper *h)
+/* Whether the domain is still the one that was opened; what we have of it is as of then. */
+static enum gs_code check_same(struct helper *h)
+{
+	void *domain = h->lv.lookup_uuid(h->conn, h->uuid);
+
+	if (!domain)
+		return fail_libvirt(
+			h, h->lv.last_error_code() == ERROR_NO_DOMAIN ? GS_ENOENT : GS_EBUSY,
+			"look the domain up");
+	int32_t id = (int32_t)h->lv.id(domain);
+	h->lv.domain_free(domain);
+	return id == h->id ? GS_OK
+			   : gs_fail(&h->err, GS_ENOENT,
+				     "the domain has ended, or been started again meanwhile");
+}
+
+static enum gs_code suspend(struct helper *h, uint64_t resume_ns)
 {
 	bool running;
 
 	h->held = true; /* from before the call: it may take effect and still fail */
+	h->resumed = false;
+	h->resume_ns = resume_ns;
 	if (!h->lv.suspend(h->domain))
 		return GS_OK;
 	enum gs_code rc = fail_libvirt(h, GS_EBUSY, "suspend");
@@ -197,16 +229,32 @@ static enum gs_code suspend(struct helper *h)
 	return rc;
 }
 
+/* Whether there is nothing left to be resumed. */
+static bool is_gone(struct helper *h)
+{
+	int state, reason;
+
+	if (check_same(h) == GS_ENOENT)
+		return true;
+	return !h->lv.state(h->domain, &state, &reason, 0) &&
+	       (state == DOMAIN_SHUTOFF || state == DOMAIN_CRASHED);
+}
+
 static enum gs_code resume(struct helper *h)
 {
 	bool running = false;
 
+	if (h->resumed) { /* somebody else may have paused it since */
+		h->resumed = false;
+		return GS_OK;
+	}
 	if (h->lv.resume(h->domain)) {
 		enum gs_code rc = fail_libvirt(h, GS_EBUSY, "resume");
 		struct gs_error first = h->err;
 		if (is_running(h, &running) || !running) {
+			h->held = !is_gone(h);
 			h->err = first;
-			return rc;
+			return h->held ? rc : GS_ENOENT;
 		}
 	}
 	h->held = false;
@@ -295,22 +343,25 @@ static bool serve_command(struct helper *h, const char *payload, size_t len)
 
 static bool serve_state(struct helper *h)
 {
-	bool running;
-	enum gs_code rc = is_running(h, &running);
-	const char byte = !rc && running;
+	bool running = false;
+	enum gs_code rc = check_same(h);
+
+	if (!rc)
+		rc = is_running(h, &running);
+	const char byte = running;
 
 	return rc ? answer_code(h, rc) : answer(GS_OK, &byte, 1);
 }
 
 static bool serve_peek(struct helper *h, uint64_t at, uint32_t count)
 {
-	static char buf[GUEST_LINK_PEEK_MAX];
-
-	if (count > sizeof(buf))
+	if (count > GUEST_LINK_PEEK_MAX)
 		return answer_code(h, gs_fail(&h->err, GS_EINVAL, "too much"));
-	if (h->lv.peek(h->domain, at, count, buf, MEMORY_PHYSICAL))
+	if (h->resumed)
+		return answer_code(h, gs_fail(&h->err, GS_ETIMEDOUT, "the time is over"));
+	if (h->lv.peek(h->domain, at, count, h->peeked, MEMORY_PHYSICAL))
 		return answer_code(h, fail_libvirt(h, GS_EFAULT, "memory peek"));
-	return answer(GS_OK, buf, count);
+	return answer(GS_OK, "", 0);
 }
 
 /* @return false: the parent has gone */
@@ -323,11 +374,27 @@ static bool serve(struct helper *h, const struct guest_libvirt_request *r, const
 	case GUEST_LIBVIRT_OPEN: return serve_open(h, payload, r->len);
 	case GUEST_LIBVIRT_COMMAND: return serve_command(h, payload, r->len);
 	case GUEST_LIBVIRT_STATE: return serve_state(h);
-	case GUEST_LIBVIRT_SUSPEND: return answer_code(h, suspend(h));
+	case GUEST_LIBVIRT_SUSPEND: return answer_code(h, suspend(h, r->at));
 	case GUEST_LIBVIRT_RESUME: return answer_code(h, resume(h));
 	case GUEST_LIBVIRT_PEEK: return serve_peek(h, r->at, r->count);
 	}
 	return answer_code(h, gs_fail(&h->err, GS_EINVAL, "unknown request"));
+}
+
+/* The connection may be what is broken: a restarted daemon keeps its domains. */
+static void connect_again(struct helper *h)
+{
+	void *conn = h->lv.open(h->uri[0] ? h->uri : NULL);
+	void *domain = conn ? h->lv.lookup_uuid(conn, h->uuid) : NULL;
+
+	if (domain) {
+		h->lv.domain_free(h->domain);
+		h->lv.close(h->conn);
+		h->conn = conn;
+		h->domain = domain;
+	} else if (conn) {
+		h->lv.close(conn);
+	}
 }
 
 /* The parent has gone, and its domain stands: until it runs, or nobody could make it run. */
@@ -339,21 +406,31 @@ static void resume_at_last(struct helper *h)
 		if (!resume(h))
 			return;
 		nanosleep(&pause, NULL);
-		/* the connection may be what is broken: a restarted daemon keeps its domains */
-		void *conn = h->lv.open(h->uri[0] ? h->uri : NULL);
-		void *domain = conn ? h->lv.lookup_uuid(conn, h->uuid) : NULL;
-		if (domain) {
-			h->lv.domain_free(h->domain);
-			h->lv.close(h->conn);
-			h->conn = conn;
-			h->domain = domain;
-		} else if (conn) {
-			h->lv.close(conn);
-		}
+		connect_again(h);
 	}
 }
 
-__attribute__((noreturn)) static void helper_main(void)
+/* Wait for a request; a domain whose deadline passes meanwhile is resumed. */
+static void await_request(struct helper *h)
+{
+	while (guest_wait_for(HELPER_FD, POLLIN, h->held ? h->resume_ns : GUEST_NO_DEADLINE)) {
+		if (!resume(h)) {
+			h->resumed = true;
+			return;
+		}
+		connect_again(h);
+		h->resume_ns = gs_clock_ns() + HELPER_RESUME_S * GS_NS_PER_SEC;
+	}
+}
+
+static bool next_request(struct helper *h, struct guest_libvirt_request *r, char *payload)
+{
+	await_request(h);
+	return read_all(r, sizeof(*r)) && r->len <= GUEST_LIBVIRT_REQUEST_MAX &&
+	       read_all(payload, r->len);
+}
+
+__attribute__((noreturn)) static void helper_main(void *peeked)
 {
 	static struct helper h;
 	static char payload[GUEST_LIBVIRT_REQUEST_MAX];
@@ -365,7 +442,8 @@ __attribute__((noreturn)) static void helper_main(void)
 	sigemptyset(&set);
 	sigaddset(&set, SIGALRM);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
-	while (read_all(&r, sizeof(r)) && r.len <= sizeof(payload) && read_all(payload, r.len)) {
+	h.peeked = peeked;
+	while (next_request(&h, &r, payload)) {
 		if (!h.held && r.op != GUEST_LIBVIRT_SUSPEND)
 			alarm((unsigned int)gs_min(r.limit_s, 86400) + HELPER_GRACE_S);
 		bool go_on = serve(&h, &r, payload);
@@ -377,7 +455,8 @@ __attribute__((noreturn)) static void helper_main(void)
 	_exit(0);
 }
 
-enum gs_code guest_libvirt_helper_start(int *fd_out, pid_t *pid_out, struct gs_error *err)
+enum gs_code guest_libvirt_helper_start(struct guest_libvirt_helper *helper_out,
+					struct gs_error *err)
 {
 	int ends[2];
 	pid_t pid;
@@ -388,12 +467,21 @@ enum gs_code guest_libvirt_helper_start(int *fd_out, pid_t *pid_out, struct gs_e
 	}
 	GS_CLOSE int ours = ends[0];
 	GS_CLOSE int theirs = ends[1];
+	void *peeked = mmap(NULL, GUEST_LINK_PEEK_MAX, PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (peeked == MAP_FAILED)
+		return gs_fail(err, GS_ENOSPC, "out of memory");
 	enum gs_code rc = guest_child_fork(theirs, -1, "gs-libvirt", &pid, err);
-	if (rc)
+	if (!rc && pid == 0)
+		helper_main(peeked);
+	if (rc) {
+		munmap(peeked, GUEST_LINK_PEEK_MAX);
 		return rc;
-	if (pid == 0)
-		helper_main();
-	*fd_out = GS_TAKE_FD(ours);
-	*pid_out = pid;
+	}
+	*helper_out = (struct guest_libvirt_helper){
+		.fd = GS_TAKE_FD(ours),
+		.pid = pid,
+		.peeked = peeked,
+	};
 	return GS_OK;
 }

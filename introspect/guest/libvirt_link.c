@@ -2,10 +2,10 @@
 /* A connection to QEMU by way of libvirt. */
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
@@ -14,16 +14,26 @@
 #include "introspect/guest/qemu_child.h"
 #include "introspect/guest/qemu_link.h"
 #include "introspect/guest/qemu_proc.h"
+#include "introspect/guest/qemu_wait.h"
 #include "introspect/guest/qmp.h"
 
-#define HELPER_END_NS GS_NS_PER_SEC
+#define HELPER_END_NS	  GS_NS_PER_SEC
+#define LIBVIRT_RESUME_NS (20 * GS_NS_PER_MS)
+
+/*
+ * An answer comes in one go: once its first byte is there, so is the rest, or the helper has been
+ * killed in between.
+ */
+#define ANSWER_REST_NS (5 * GS_NS_PER_SEC)
+/* Answers that nobody waits for any more. */
+#define LATE_MAX 64
 
 struct libvirt_link {
-	struct guest_link link; /* first: they point at each other */
-	int fd;			/* to the helper; -1: lost */
-	pid_t helper;
-	bool died; /* the helper, and not by our doing */
-	bool held; /* suspend() may have stopped the domain */
+	struct guest_link link;		    /* first: they point at each other */
+	struct guest_libvirt_helper helper; /* fd is -1: lost */
+	uint32_t late; /* requests whose answers are still to come and to be skipped */
+	bool died;     /* the helper, and not by our doing */
+	bool held;     /* suspend() may have stopped the domain */
 	struct guest_libvirt_domain domain;
 	char *uri;
 	pid_t pid; /* of QEMU */
@@ -40,11 +50,14 @@ static struct libvirt_link *of_link(struct guest_link *l)
 /* Let go: the helper resumes what is held, when it can, and ends. */
 static void leave_helper(struct libvirt_link *l, bool wait)
 {
-	if (l->fd >= 0)
-		close(l->fd);
-	l->fd = -1;
+	if (l->helper.fd < 0)
+		return;
+	close(l->helper.fd);
+	munmap(l->helper.peeked, GUEST_LINK_PEEK_MAX); /* it has it mapped itself */
+	l->helper.fd = -1;
+	l->late = 0;
 	if (wait)
-		guest_child_reap(l->helper, gs_clock_ns() + HELPER_END_NS);
+		guest_child_reap(l->helper.pid, gs_clock_ns() + HELPER_END_NS);
 }
 
 static enum gs_code fail_lost(struct libvirt_link *l, struct gs_error *err)
@@ -54,36 +67,12 @@ static enum gs_code fail_lost(struct libvirt_link *l, struct gs_error *err)
 	return gs_fail(err, GS_ESYS, "the process that talks to libvirt has died");
 }
 
-static enum gs_code fail_late(struct libvirt_link *l, struct gs_error *err)
+/* Out of step with it. */
+static enum gs_code fail_stuck(struct libvirt_link *l, struct gs_error *err)
 {
 	leave_helper(l, false);
-	if (l->held)
-		return gs_fail(err, GS_ETIMEDOUT,
-			       "libvirt does not answer; process %d stays to resume the domain as "
-			       "soon as it does",
-			       (int)l->helper);
-	return gs_fail(err, GS_ETIMEDOUT,
-		       "libvirt does not answer: a migration, a backup or a hung QEMU may hold "
-		       "the domain (virsh domjobinfo)");
-}
-
-/* @return GS_OK, or what has been told and done about it */
-static enum gs_code wait_for(struct libvirt_link *l, short events, uint64_t deadline_ns,
-			     struct gs_error *err)
-{
-	struct pollfd p = { .fd = l->fd, .events = events };
-
-	for (;;) {
-		uint64_t now = gs_clock_ns();
-		if (now >= deadline_ns)
-			return fail_late(l, err);
-		uint64_t ms = gs_min((deadline_ns - now + GS_NS_PER_MS - 1) / GS_NS_PER_MS, 60000);
-		int n = poll(&p, 1, (int)ms);
-		if (n > 0)
-			return GS_OK;
-		if (n < 0 && errno != EINTR)
-			return fail_lost(l, err);
-	}
+	return gs_fail(err, GS_ETIMEDOUT, "process %d, which talks to libvirt, does not go on",
+		       (int)l->helper.pid);
 }
 
 static enum gs_code send_all(struct libvirt_link *l, const void *bytes, size_t len,
@@ -92,19 +81,17 @@ static enum gs_code send_all(struct libvirt_link *l, const void *bytes, size_t l
 	const char *at = bytes;
 
 	while (len) {
-		ssize_t n = send(l->fd, at, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+		ssize_t n = send(l->helper.fd, at, len, MSG_NOSIGNAL | MSG_DONTWAIT);
 		int e = errno;
 
 		if (n >= 0) {
 			at += n;
 			len -= (size_t)n;
-			continue;
-		}
-		if (e != EAGAIN && e != EINTR)
+		} else if (e != EAGAIN && e != EINTR) {
 			return fail_lost(l, err);
-		enum gs_code rc = wait_for(l, POLLOUT, deadline_ns, err);
-		if (rc)
-			return rc;
+		} else if (guest_wait_for(l->helper.fd, POLLOUT, deadline_ns)) {
+			return fail_stuck(l, err);
+		}
 	}
 	return GS_OK;
 }
@@ -115,10 +102,9 @@ static enum gs_code receive_all(struct libvirt_link *l, void *bytes, size_t len,
 	char *at = bytes;
 
 	while (len) {
-		enum gs_code rc = wait_for(l, POLLIN, deadline_ns, err);
-		if (rc)
-			return rc;
-		ssize_t n = recv(l->fd, at, len, MSG_DONTWAIT);
+		if (guest_wait_for(l->helper.fd, POLLIN, deadline_ns))
+			return fail_stuck(l, err);
+		ssize_t n = recv(l->helper.fd, at, len, MSG_DONTWAIT);
 		int e = errno;
 		if (n == 0 || (n < 0 && e != EAGAIN && e != EINTR))
 			return fail_lost(l, err);
@@ -130,13 +116,22 @@ static enum gs_code receive_all(struct libvirt_link *l, void *bytes, size_t len,
 	return GS_OK;
 }
 
-/* The payload of an answer; a failure's is its text. */
-static enum gs_code receive_answer(struct libvirt_link *l, uint64_t deadline_ns, void **answer_out,
-				   size_t *len_out, struct gs_error *err)
+/* The payload of the next answer, whichever request it is for; a failure's is its text. */
+static enum gs_code receive_answer(struct libvirt_link *l, uint64_t deadline_ns,
+				   enum gs_code *code_out, char **payload_out, size_t *len_out,
+				   struct gs_error *err)
 {
 	struct guest_libvirt_answer a;
-	enum gs_code rc = receive_all(l, &a, sizeof(a), deadline_ns, err);
 
+	if (guest_wait_for(l->helper.fd, POLLIN, deadline_ns)) {
+		if (++l->late > LATE_MAX)
+			return fail_stuck(l, err);
+		return gs_fail(err, GS_ETIMEDOUT,
+			       "libvirt does not answer: a migration, a backup or a hung QEMU may "
+			       "hold the domain (virsh domjobinfo)");
+	}
+	const uint64_t rest_ns = gs_clock_ns() + ANSWER_REST_NS;
+	enum gs_code rc = receive_all(l, &a, sizeof(a), rest_ns, err);
 	if (rc)
 		return rc;
 	if (a.len > GUEST_LIBVIRT_ANSWER_MAX || a.code > GS_ESYS)
@@ -146,14 +141,13 @@ static enum gs_code receive_answer(struct libvirt_link *l, uint64_t deadline_ns,
 		leave_helper(l, false); /* out of step with it */
 		return gs_fail(err, GS_ENOSPC, "out of memory");
 	}
-	rc = receive_all(l, payload, a.len, deadline_ns, err);
+	rc = receive_all(l, payload, a.len, rest_ns, err);
 	if (rc)
 		return rc;
 	payload[a.len] = '\0';
-	if (a.code)
-		return gs_fail(err, (enum gs_code)a.code, "%s", payload);
+	*code_out = (enum gs_code)a.code;
+	*payload_out = GS_TAKE(payload);
 	*len_out = a.len;
-	*answer_out = GS_TAKE(payload);
 	return GS_OK;
 }
 
@@ -162,16 +156,15 @@ static enum gs_code receive_answer(struct libvirt_link *l, uint64_t deadline_ns,
  *
  * @param request     op, at and count are the caller's
  * @param answer_out  returned: free it; NULL: not wanted
+ * @return GS_ETIMEDOUT: there is none yet; it is skipped when it comes
  */
 static enum gs_code ask(struct libvirt_link *l, struct guest_libvirt_request request,
 			const void *payload, size_t len, uint64_t deadline_ns, void **answer_out,
 			size_t *len_out, struct gs_error *err)
 {
 	uint64_t now = gs_clock_ns();
-	void *answer = NULL;
-	size_t answer_len = 0;
 
-	if (l->fd < 0)
+	if (l->helper.fd < 0)
 		return gs_fail(err, GS_ESYS, "the connection to libvirt is lost");
 	if (len > GUEST_LIBVIRT_REQUEST_MAX)
 		return gs_fail(err, GS_ETOOBIG, "a request of %zu bytes to libvirt", len);
@@ -182,13 +175,26 @@ static enum gs_code ask(struct libvirt_link *l, struct guest_libvirt_request req
 	enum gs_code rc = send_all(l, &request, sizeof(request), deadline_ns, err);
 	if (!rc)
 		rc = send_all(l, payload, len, deadline_ns, err);
-	if (!rc)
-		rc = receive_answer(l, deadline_ns, &answer, &answer_len, err);
-	if (!rc && answer_out) {
-		*answer_out = GS_TAKE(answer);
-		*len_out = answer_len;
+	while (!rc) {
+		GS_FREE char *answer = NULL;
+		size_t answer_len;
+		enum gs_code code;
+
+		rc = receive_answer(l, deadline_ns, &code, &answer, &answer_len, err);
+		if (rc)
+			break;
+		if (l->late) {
+			l->late--;
+			continue;
+		}
+		if (code)
+			return gs_fail(err, code, "%s", answer);
+		if (answer_out) {
+			*answer_out = GS_TAKE(answer);
+			*len_out = answer_len;
+		}
+		return GS_OK;
 	}
-	free(answer);
 	return rc;
 }
 
@@ -213,7 +219,7 @@ static enum gs_code open_in_helper(struct libvirt_link *l, const char *domain, u
 		return gs_fail(err, GS_ENOSPC, "out of memory");
 	memcpy(names, l->uri, uri_len + 1);
 	memcpy(names + uri_len + 1, domain, domain_len + 1);
-	enum gs_code rc = guest_libvirt_helper_start(&l->fd, &l->helper, err);
+	enum gs_code rc = guest_libvirt_helper_start(&l->helper, err);
 	if (!rc)
 		rc = ask(l, (struct guest_libvirt_request){ .op = GUEST_LIBVIRT_OPEN }, names,
 			 uri_len + domain_len + 2, deadline_ns, &answer, &len, err);
@@ -256,14 +262,13 @@ static enum gs_code link_execute(struct guest_link *base, const char *command, j
 	return rc;
 }
 
-static enum gs_code link_is_running(struct guest_link *base, uint64_t deadline_ns,
-				    bool *running_out, struct gs_error *err)
+static enum gs_code ask_running(struct libvirt_link *l, uint64_t deadline_ns, bool *running_out,
+				struct gs_error *err)
 {
 	GS_FREE void *answer = NULL;
 	size_t len;
-	enum gs_code rc =
-		ask(of_link(base), (struct guest_libvirt_request){ .op = GUEST_LIBVIRT_STATE }, "",
-		    0, deadline_ns, &answer, &len, err);
+	enum gs_code rc = ask(l, (struct guest_libvirt_request){ .op = GUEST_LIBVIRT_STATE }, "", 0,
+			      deadline_ns, &answer, &len, err);
 
 	if (rc)
 		return rc;
@@ -271,26 +276,59 @@ static enum gs_code link_is_running(struct guest_link *base, uint64_t deadline_n
 	return GS_OK;
 }
 
+/* A new helper with a new connection, for the same run of the same domain. */
+static enum gs_code open_again(struct libvirt_link *l, uint64_t deadline_ns, struct gs_error *err)
+{
+	const int32_t id = l->domain.id;
+
+	leave_helper(l, true);
+	enum gs_code rc = open_in_helper(l, l->domain.uuid, deadline_ns, err);
+	if (!rc && l->domain.id != id) {
+		l->domain.id = id;
+		leave_helper(l, true);
+		return gs_fail(err, GS_ENOENT, "the domain has been started again meanwhile");
+	}
+	return rc;
+}
+
+static enum gs_code link_is_running(struct guest_link *base, uint64_t deadline_ns,
+				    bool *running_out, struct gs_error *err)
+{
+	struct libvirt_link *l = of_link(base);
+	enum gs_code rc =
+		l->helper.fd < 0 ? GS_ESYS : ask_running(l, deadline_ns, running_out, err);
+
+	/* a daemon that was restarted: nothing is held now that a new connection could harm */
+	if (rc && rc != GS_ENOENT && rc != GS_ETIMEDOUT) {
+		rc = open_again(l, deadline_ns, err);
+		if (!rc)
+			rc = ask_running(l, deadline_ns, running_out, err);
+	}
+	return rc;
+}
+
 /* The helper was killed with the domain suspended: another one resumes it. */
 static enum gs_code resume_by_another(struct libvirt_link *l, uint64_t deadline_ns,
 				      struct gs_error *err)
 {
-	enum gs_code rc = open_in_helper(l, l->domain.uuid, deadline_ns, err);
+	enum gs_code rc = open_again(l, deadline_ns, err);
 
-	if (!rc)
-		rc = ask_simple(l, GUEST_LIBVIRT_RESUME, deadline_ns, err);
-	return rc;
+	return rc ? rc : ask_simple(l, GUEST_LIBVIRT_RESUME, deadline_ns, err);
 }
 
-static enum gs_code link_suspend(struct guest_link *base, uint64_t deadline_ns,
+static enum gs_code link_suspend(struct guest_link *base, uint64_t resume_ns, uint64_t deadline_ns,
 				 struct gs_error *err)
 {
 	struct libvirt_link *l = of_link(base);
+	const struct guest_libvirt_request request = {
+		.op = GUEST_LIBVIRT_SUSPEND,
+		.at = resume_ns,
+	};
 
 	l->held = true;
-	enum gs_code rc = ask_simple(l, GUEST_LIBVIRT_SUSPEND, deadline_ns, err);
-	if (!rc)
-		return GS_OK;
+	enum gs_code rc = ask(l, request, "", 0, deadline_ns, NULL, NULL, err);
+	if (!rc || (rc == GS_ETIMEDOUT && l->helper.fd >= 0))
+		return rc;
 	if (l->died) /* a helper that lives sees to it; err keeps what came first */
 		(void)resume_by_another(l, deadline_ns, NULL);
 	l->held = false;
@@ -300,14 +338,17 @@ static enum gs_code link_suspend(struct guest_link *base, uint64_t deadline_ns,
 static enum gs_code link_resume(struct guest_link *base, uint64_t deadline_ns, struct gs_error *err)
 {
 	struct libvirt_link *l = of_link(base);
-	enum gs_code rc = GS_ESYS;
+	enum gs_code rc = gs_fail(err, GS_ESYS, "the connection to libvirt is lost");
 
-	if (l->fd >= 0)
+	if (l->helper.fd >= 0)
 		rc = ask_simple(l, GUEST_LIBVIRT_RESUME, deadline_ns, err);
 	if (rc && l->died)
 		rc = resume_by_another(l, deadline_ns, err);
-	else if (rc && l->fd >= 0) /* libvirt refuses: the helper goes on trying */
-		leave_helper(l, false);
+	else if (rc && rc != GS_ENOENT && l->helper.fd >= 0) {
+		leave_helper(l, false); /* it goes on trying */
+		gs_error_prefix(err, rc, "process %d stays to resume the domain when it can",
+				(int)l->helper.pid);
+	}
 	l->held = false;
 	return rc;
 }
@@ -325,16 +366,14 @@ static enum gs_code link_peek(struct guest_link *base, gpa_t at, void *buf, size
 		.at = at.a,
 		.count = (uint32_t)len,
 	};
-	GS_FREE void *bytes = NULL;
-	size_t got;
-	enum gs_code rc = ask(of_link(base), request, "", 0, deadline_ns, &bytes, &got, err);
+	struct libvirt_link *l = of_link(base);
 
-	if (rc)
-		return rc;
-	if (got != len)
-		return gs_fail(err, GS_EFAULT, "memory peek: %zu of %zu bytes", got, len);
-	memcpy(buf, bytes, len);
-	return GS_OK;
+	if (len > GUEST_LINK_PEEK_MAX)
+		return gs_fail(err, GS_EINVAL, "memory peek of %zu bytes", len);
+	enum gs_code rc = ask(l, request, "", 0, deadline_ns, NULL, NULL, err);
+	if (!rc)
+		memcpy(buf, l->helper.peeked, len);
+	return rc;
 }
 
 static void link_close(struct guest_link *base)
@@ -343,8 +382,7 @@ static void link_close(struct guest_link *base)
 
 	if (l->held && l->died)
 		(void)resume_by_another(l, gs_clock_ns() + HELPER_END_NS * 10, NULL);
-	if (l->fd >= 0)
-		leave_helper(l, true);
+	leave_helper(l, true);
 	free(l->uri);
 	free(l);
 }
@@ -366,11 +404,18 @@ enum gs_code guest_libvirt_link_open(const char *uri, const char *domain, uint64
 
 	if (!l)
 		return gs_fail(err, GS_ENOSPC, "out of memory");
-	l->link = (struct guest_link){ .ops = &libvirt_link_ops, .name = "libvirt" };
-	l->fd = -1;
+	l->link = (struct guest_link){
+		.ops = &libvirt_link_ops,
+		.name = "libvirt",
+		.resume_ns = LIBVIRT_RESUME_NS,
+	};
+	l->helper.fd = -1;
 	l->uri = strdup(uri ? uri : "");
-	enum gs_code rc = l->uri ? open_in_helper(l, domain, deadline_ns, err)
-				 : gs_fail(err, GS_ENOSPC, "out of memory");
+	if (!l->uri) {
+		free(l);
+		return gs_fail(err, GS_ENOSPC, "out of memory");
+	}
+	enum gs_code rc = open_in_helper(l, domain, deadline_ns, err);
 	if (rc) {
 		link_close(&l->link);
 		return rc;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/util.h"
 
 /*
@@ -20,8 +21,9 @@
 struct cache_set {
 	pthread_mutex_t lock; /* guards the rest, and the data of the set's pages */
 	uint64_t clock;
-	uint64_t page[CACHE_WAYS]; /* page number, CACHE_FREE */
-	uint64_t used[CACHE_WAYS]; /* clock at the last use */
+	uint64_t page[CACHE_WAYS];  /* page number, CACHE_FREE */
+	uint64_t used[CACHE_WAYS];  /* clock at the last use */
+	uint64_t since[CACHE_WAYS]; /* time from which on its bytes are: before the fill */
 };
 
 struct guest_page_cache {
@@ -46,7 +48,7 @@ static uint32_t sets_for(unsigned int shift, size_t bytes)
 struct guest_page_cache *guest_page_cache_create(unsigned int page_shift, size_t bytes,
 						 guest_page_fill_fn fill, void *priv)
 {
-	if (page_shift < 9 || page_shift > 16)
+	if (page_shift < 9 || page_shift > 20)
 		return NULL;
 	struct guest_page_cache *c = calloc(1, sizeof(*c));
 	if (!c)
@@ -119,9 +121,9 @@ static int way_oldest(const struct cache_set *s)
 	return oldest;
 }
 
-/* Copy from one page; @p whole: the caller wants all of it, and it is not kept. */
+/* Copy from one page; where the caller wants all of it, it is not kept. */
 static enum gs_code read_page(struct guest_page_cache *c, uint64_t page, size_t skip, void *buf,
-			      size_t len)
+			      size_t len, uint64_t since_ns)
 {
 	bool whole = len == (size_t)1 << c->shift;
 	uint32_t index = set_of(c, page);
@@ -130,9 +132,14 @@ static enum gs_code read_page(struct guest_page_cache *c, uint64_t page, size_t 
 
 	pthread_mutex_lock(&s->lock);
 	int w = way_find(s, page);
+	if (w >= 0 && s->since[w] < since_ns) {
+		s->page[w] = CACHE_FREE;
+		w = -1;
+	}
 	if (w < 0 && !whole) {
 		w = way_oldest(s);
 		s->page[w] = CACHE_FREE; // a failed fill may have overwritten it
+		s->since[w] = gs_clock_ns();
 		rc = c->fill(c->priv, GPA(page << c->shift),
 			     c->data + (((size_t)index * CACHE_WAYS + (size_t)w) << c->shift));
 		if (!rc)
@@ -147,14 +154,15 @@ static enum gs_code read_page(struct guest_page_cache *c, uint64_t page, size_t 
 	return w < 0 ? c->fill(c->priv, GPA(page << c->shift), buf) : rc;
 }
 
-enum gs_code guest_page_cache_read(struct guest_page_cache *c, gpa_t at, void *buf, size_t len)
+enum gs_code guest_page_cache_read_since(struct guest_page_cache *c, gpa_t at, void *buf,
+					 size_t len, uint64_t since_ns)
 {
 	size_t size = (size_t)1 << c->shift;
 
 	while (len) {
 		size_t skip = (size_t)(at.a & (size - 1));
 		size_t n = (size_t)gs_min(len, size - skip);
-		enum gs_code rc = read_page(c, at.a >> c->shift, skip, buf, n);
+		enum gs_code rc = read_page(c, at.a >> c->shift, skip, buf, n, since_ns);
 
 		if (rc)
 			return rc;
@@ -163,4 +171,9 @@ enum gs_code guest_page_cache_read(struct guest_page_cache *c, gpa_t at, void *b
 		len -= n;
 	}
 	return GS_OK;
+}
+
+enum gs_code guest_page_cache_read(struct guest_page_cache *c, gpa_t at, void *buf, size_t len)
+{
+	return guest_page_cache_read_since(c, at, buf, len, 0);
 }

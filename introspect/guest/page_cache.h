@@ -7,8 +7,8 @@
  *	struct guest_page_cache *c = guest_page_cache_create(12, 16 << 20, fill, source);
  *	rc = guest_page_cache_read(c, at, buf, len);
  *
- * Pages are never written back and never get old: for memory that stands still. One that does not
- * is dropped as a whole, see guest_page_cache_clear().
+ * Pages are never written back. Of memory that stands still they never get old; of memory that does
+ * not, the reader says how old one may be.
  *
  * Threads: reads run side by side, also the fills of different pages.
  */
@@ -25,7 +25,7 @@ typedef enum gs_code (*guest_page_fill_fn)(void *priv, gpa_t page, void *buf);
 struct guest_page_cache;
 
 /**
- * @param page_shift  size of a page as a power of two, 9 … 16
+ * @param page_shift  size of a page as a power of two, 9 … 20
  * @param bytes       of pages held; rounded, at least a handful of pages. Touched as it fills.
  * @return returned: free with guest_page_cache_destroy(); NULL: out of memory
  */
@@ -44,6 +44,12 @@ void guest_page_cache_destroy(struct guest_page_cache *c);
  */
 GS_MUST_USE enum gs_code guest_page_cache_read(struct guest_page_cache *c, gpa_t at, void *buf,
 					       size_t len);
+
+/**
+ * The same, but pages that were fetched before @p since_ns (gs_clock_ns()) are fetched again.
+ */
+GS_MUST_USE enum gs_code guest_page_cache_read_since(struct guest_page_cache *c, gpa_t at,
+						     void *buf, size_t len, uint64_t since_ns);
 
 /** Forget all pages: the guest has run. No read may be under way. */
 void guest_page_cache_clear(struct guest_page_cache *c);

@@ -7,8 +7,9 @@
  * What the source of QEMU's guests needs: monitor commands, stop and resume, and who QEMU is. There
  * are two: QMP's own socket (qmp_link.c) and libvirt (libvirt_link.c).
  *
- * Each call ends at its deadline. The one promise that is kept after a deadline, a lost connection
- * or our death: a guest that suspend() may have stopped is resumed as soon as the other side can.
+ * Each call ends at its deadline. An answer that comes later is skipped, and the link stays good.
+ * The one promise that is kept after a deadline, a lost connection or our death: a guest that
+ * suspend() may have stopped is resumed as soon as the other side can.
  *
  * Threads: one call at a time; the source serialises them.
  */
@@ -25,18 +26,30 @@
 
 struct guest_link {
 	const struct guest_link_ops *ops;
-	const char *name; /* of the source: "qmp", "libvirt" */
+	const char *name;   /* of the source: "qmp", "libvirt" */
+	uint64_t resume_ns; /* what a resume takes, about, as long as none has been measured */
 };
 
 struct guest_link_ops {
 	/** As guest_qmp_execute(); @p arguments is taken. */
 	enum gs_code (*execute)(struct guest_link *l, const char *command, json_t *arguments,
 				uint64_t deadline_ns, json_t **value_out, struct gs_error *err);
-	/** Whether the guest executes. */
+	/**
+	 * Whether the guest executes. A link that was lost is made again, if it leads to the same
+	 * guest: GS_ENOENT if not.
+	 */
 	enum gs_code (*is_running)(struct guest_link *l, uint64_t deadline_ns, bool *running_out,
 				   struct gs_error *err);
-	/** Stop a running guest. On failure it is resumed, sooner or later. */
-	enum gs_code (*suspend)(struct guest_link *l, uint64_t deadline_ns, struct gs_error *err);
+	/**
+	 * Stop a running guest.
+	 *
+	 * @param resume_ns  when another process of ours resumes it if we have not;
+	 *                   GUEST_NO_DEADLINE
+	 * @return GS_OK; GS_ETIMEDOUT: it may be stopped, or will be: resume() has to follow; others:
+	 *         it is not stopped, or is resumed, sooner or later
+	 */
+	enum gs_code (*suspend)(struct guest_link *l, uint64_t resume_ns, uint64_t deadline_ns,
+				struct gs_error *err);
 	/** Undo suspend(). On failure it happens without us, later. */
 	enum gs_code (*resume)(struct guest_link *l, uint64_t deadline_ns, struct gs_error *err);
 	/** QEMU's process on this host; 0: not here, or not known. */
@@ -48,8 +61,12 @@ struct guest_link_ops {
 	void (*close)(struct guest_link *l);
 };
 
-/* What libvirt's daemons of all versions answer with (include/libvirt/libvirt-domain.h). */
-#define GUEST_LINK_PEEK_MAX 65536
+/*
+ * libvirt's daemons of all versions answer with 64 KiB (include/libvirt/libvirt-domain.h), those
+ * since 1.0.6 with 4 MiB (src/remote/remote_protocol.x).
+ */
+#define GUEST_LINK_PEEK_MAX (2u << 20)
+#define GUEST_LINK_PEEK_MIN 65536
 
 /**
  * Connect to a QMP socket.

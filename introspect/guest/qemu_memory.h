@@ -52,9 +52,15 @@ const char *guest_qemu_memory_why(const struct guest_qemu_memory *m);
 /** The guest stands from now on, or, with false, is about to run. */
 void guest_qemu_memory_stands(struct guest_qemu_memory *m, bool stands);
 
-/** As struct guest_ops has them. */
+/** How long a read that has begun may take, about; 0: none waits for anybody. */
+uint64_t guest_qemu_memory_ask_ns(const struct guest_qemu_memory *m);
+
+/**
+ * As struct guest_ops has them. What is read while the guest runs may be a fraction of a second old
+ * where reading is slow.
+ */
 enum gs_code guest_qemu_memory_read(struct guest_qemu_memory *m, gpa_t at, void *buf, size_t len);
-bool guest_qemu_memory_next_data(const struct guest_qemu_memory *m, gpa_t from, gpa_t end,
+bool guest_qemu_memory_next_data(struct guest_qemu_memory *m, gpa_t from, gpa_t end,
 				 gpa_t *start_out, gpa_t *end_out);
 
 #endif

@@ -6,16 +6,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/clock.h"
-#include "base/util.h"
 #include "introspect/guest/qemu_text.h"
 
 enum gs_code guest_monitor_execute(struct guest_monitor *m, const char *command, json_t *arguments,
 				   json_t **value_out, struct gs_error *err)
 {
 	pthread_mutex_lock(&m->lock);
-	enum gs_code rc = m->link->ops->execute(m->link, command, arguments,
-						gs_clock_ns() + m->wait_ns, value_out, err);
+	enum gs_code rc = m->link->ops->execute(m->link, command, arguments, guest_monitor_limit(m),
+						value_out, err);
 	pthread_mutex_unlock(&m->lock);
 	return rc;
 }

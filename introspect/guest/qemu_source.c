@@ -25,6 +25,8 @@ struct qemu_source {
 	pthread_mutex_t lock; /* guards what follows: stops and resumes come from any thread */
 	uint32_t depth;	      /* stops not yet resumed */
 	bool found_paused;    /* by the first of them: then not ours to resume */
+	uint64_t deadline_ns; /* of the next stop, or the one that is under way */
+	uint64_t resume_ns;   /* what a resume takes, about */
 	uint32_t *clusters;
 	struct guest_vcpu_regs *regs; /* of the last stop */
 };
@@ -133,32 +135,50 @@ static enum gs_code find_vcpus(struct qemu_source *s, struct gs_error *err)
 /* --- stop and resume ----------------------------------------------------------------------------
  */
 
+/* Ask for a resume, and note how long it takes. */
+static enum gs_code resume_link(struct qemu_source *s, struct gs_error *err)
+{
+	struct guest_link *l = s->monitor.link;
+	uint64_t start_ns = gs_clock_ns();
+
+	pthread_mutex_lock(&s->monitor.lock);
+	/* not to be left undone: it has the time that it takes */
+	enum gs_code rc = l->ops->resume(l, gs_clock_ns() + s->monitor.wait_ns, err);
+	pthread_mutex_unlock(&s->monitor.lock);
+	s->resume_ns = gs_max(gs_clock_ns() - start_ns, s->resume_ns - s->resume_ns / 4);
+	return rc;
+}
+
 static enum gs_code suspend_locked(struct qemu_source *s, struct gs_error *err)
 {
 	struct guest_link *l = s->monitor.link;
+	struct gs_error later = { 0 };
 	bool running;
 
 	pthread_mutex_lock(&s->monitor.lock);
-	enum gs_code rc = l->ops->is_running(l, gs_clock_ns() + s->monitor.wait_ns, &running, err);
-	if (!rc && running)
-		rc = l->ops->suspend(l, gs_clock_ns() + s->monitor.wait_ns, err);
+	enum gs_code rc = l->ops->is_running(l, guest_monitor_limit(&s->monitor), &running, err);
+	bool asked = !rc && running;
+	if (asked)
+		rc = l->ops->suspend(l, s->deadline_ns, guest_monitor_limit(&s->monitor), err);
 	pthread_mutex_unlock(&s->monitor.lock);
 	if (!rc)
 		s->found_paused = !running;
+	/* only now it is known when the guest runs again: that is what the caller has to be told */
+	if (asked && rc == GS_ETIMEDOUT && resume_link(s, &later) == GS_ETIMEDOUT && err)
+		*err = later;
 	return rc;
+}
+
+static void forget_deadline(struct qemu_source *s)
+{
+	s->deadline_ns = GUEST_NO_DEADLINE;
+	atomic_store_explicit(&s->monitor.end_ns, GUEST_NO_DEADLINE, memory_order_relaxed);
 }
 
 static enum gs_code resume_locked(struct qemu_source *s, struct gs_error *err)
 {
-	struct guest_link *l = s->monitor.link;
-
 	guest_qemu_memory_stands(s->memory, false);
-	if (s->found_paused)
-		return GS_OK;
-	pthread_mutex_lock(&s->monitor.lock);
-	enum gs_code rc = l->ops->resume(l, gs_clock_ns() + s->monitor.wait_ns, err);
-	pthread_mutex_unlock(&s->monitor.lock);
-	return rc;
+	return s->found_paused ? GS_OK : resume_link(s, err);
 }
 
 static enum gs_code source_stop(void *priv, struct gs_error *err)
@@ -180,6 +200,8 @@ static enum gs_code source_stop(void *priv, struct gs_error *err)
 	}
 	if (!rc)
 		s->depth++;
+	else
+		forget_deadline(s);
 	pthread_mutex_unlock(&s->lock);
 	return rc;
 }
@@ -192,8 +214,10 @@ static enum gs_code source_resume(void *priv, struct gs_error *err)
 	pthread_mutex_lock(&s->lock);
 	if (s->depth == 0)
 		rc = gs_fail(err, GS_EBUSY, "resume without a stop");
-	else if (--s->depth == 0)
+	else if (--s->depth == 0) {
 		rc = resume_locked(s, err); /* a failure is the link's to mend: it has let go */
+		forget_deadline(s);
+	}
 	pthread_mutex_unlock(&s->lock);
 	return rc;
 }
@@ -224,12 +248,32 @@ static bool source_next_data(void *priv, gpa_t from, gpa_t end, gpa_t *start_out
 	return guest_qemu_memory_next_data(s->memory, from, end, start_out, end_out);
 }
 
+static uint64_t source_set_deadline(void *priv, uint64_t deadline_ns)
+{
+	struct qemu_source *s = priv;
+	uint64_t end_ns = deadline_ns;
+
+	pthread_mutex_lock(&s->lock);
+	s->deadline_ns = deadline_ns;
+	if (deadline_ns != GUEST_NO_DEADLINE) {
+		uint64_t now = gs_clock_ns();
+		uint64_t left = deadline_ns > now ? deadline_ns - now : 0;
+
+		/* for a question that is under way, and the resume; half of it at most */
+		end_ns -= gs_min(s->resume_ns + guest_qemu_memory_ask_ns(s->memory), left / 2);
+	}
+	atomic_store_explicit(&s->monitor.end_ns, end_ns, memory_order_relaxed);
+	pthread_mutex_unlock(&s->lock);
+	return end_ns;
+}
+
 static const struct guest_ops source_ops = {
 	.stop = source_stop,
 	.resume = source_resume,
 	.vcpu_regs = source_vcpu_regs,
 	.read = source_read,
 	.next_data = source_next_data,
+	.set_deadline = source_set_deadline,
 };
 
 /* --- life ---------------------------------------------------------------------------------------
@@ -295,6 +339,9 @@ enum gs_code guest_qemu_source_create(struct guest_link *link, uint64_t wait_ns,
 	}
 	s->monitor.link = link;
 	s->monitor.wait_ns = wait_ns;
+	atomic_init(&s->monitor.end_ns, GUEST_NO_DEADLINE);
+	s->deadline_ns = GUEST_NO_DEADLINE;
+	s->resume_ns = link->resume_ns;
 	pthread_mutex_init(&s->monitor.lock, NULL);
 	pthread_mutex_init(&s->lock, NULL);
 	s->guest.ops = &source_ops;

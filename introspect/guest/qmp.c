@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/util.h"
+#include "introspect/guest/qemu_wait.h"
 
 #define QMP_READ_SIZE 65536
 
@@ -66,22 +67,6 @@ enum gs_code guest_qmp_connect(const char *path, uint64_t deadline_ns, int *fd_o
 /* --- bytes in and out ---------------------------------------------------------------------------
  */
 
-/* Wait for @p events; @return GS_OK, GS_ETIMEDOUT */
-static enum gs_code wait_for(const struct guest_qmp *q, short events, uint64_t deadline_ns)
-{
-	struct pollfd p = { .fd = q->fd, .events = events };
-
-	for (;;) {
-		uint64_t now = gs_clock_ns();
-		if (now >= deadline_ns)
-			return GS_ETIMEDOUT;
-		uint64_t ms = gs_min((deadline_ns - now + GS_NS_PER_MS - 1) / GS_NS_PER_MS, 60000);
-		int n = poll(&p, 1, (int)ms);
-		if (n > 0 || (n < 0 && errno != EINTR))
-			return GS_OK; /* what is wrong the call that follows will tell */
-	}
-}
-
 static enum gs_code fail_gone(struct guest_qmp *q, int e, struct gs_error *err)
 {
 	q->broken = true;
@@ -107,7 +92,7 @@ static enum gs_code send_all(struct guest_qmp *q, const char *bytes, size_t len,
 			continue;
 		if (e != EAGAIN)
 			return fail_gone(q, e, err);
-		if (wait_for(q, POLLOUT, deadline_ns)) {
+		if (guest_wait_for(q->fd, POLLOUT, deadline_ns)) {
 			q->broken = true; /* half a command is out */
 			return gs_fail(err, GS_ETIMEDOUT, "QEMU's monitor takes no command");
 		}
@@ -137,7 +122,7 @@ static enum gs_code receive(struct guest_qmp *q, uint64_t deadline_ns, struct gs
 	}
 	if (!make_room(q))
 		return gs_fail(err, GS_ENOSPC, "out of memory");
-	if (wait_for(q, POLLIN, deadline_ns))
+	if (guest_wait_for(q->fd, POLLIN, deadline_ns))
 		return gs_fail(err, GS_ETIMEDOUT, "QEMU's monitor does not answer");
 	ssize_t n = recv(q->fd, q->buf + q->len, q->size - q->len, MSG_DONTWAIT);
 	int e = errno;

@@ -11,6 +11,8 @@
 #include "introspect/guest/qmp.h"
 #include "introspect/guest/qmp_watch.h"
 
+#define QMP_RESUME_NS (5 * GS_NS_PER_MS)
+
 /* How long close() waits for the watcher's process to end; it has nothing to do but to exit. */
 #define WATCH_END_NS GS_NS_PER_SEC
 
@@ -67,19 +69,22 @@ static void let_go(struct qmp_link *q, struct gs_error *err)
 		gs_error_prefix(err, err->code, "the guest may be paused: resume it by hand");
 }
 
-static enum gs_code link_suspend(struct guest_link *l, uint64_t deadline_ns, struct gs_error *err)
+static enum gs_code link_suspend(struct guest_link *l, uint64_t resume_ns, uint64_t deadline_ns,
+				 struct gs_error *err)
 {
 	struct qmp_link *q = of_link(l);
-	enum gs_code rc = guest_watch_arm(&q->watch, q->qmp.fd, err);
+	enum gs_code rc = guest_watch_arm(&q->watch, q->qmp.fd, resume_ns, err);
 
 	if (rc)
 		return rc;
 	q->held = true;
 	rc = guest_qmp_execute(&q->qmp, "stop", NULL, deadline_ns, NULL, err);
+	if (!rc && guest_watch_has_resumed(&q->watch)) /* its "cont" may have come before "stop" */
+		return gs_fail(err, GS_ETIMEDOUT, "the guest did not stop in time");
 	if (rc == GS_EBUSY || rc == GS_ENOTSUP) { /* an answer: it has not stopped */
 		guest_watch_disarm(&q->watch);
 		q->held = false;
-	} else if (rc) {
+	} else if (rc && (rc != GS_ETIMEDOUT || q->qmp.broken)) {
 		let_go(q, err);
 	}
 	return rc;
@@ -91,6 +96,7 @@ static enum gs_code link_resume(struct guest_link *l, uint64_t deadline_ns, stru
 
 	if (!q->held)
 		return gs_fail(err, GS_ESYS, "the connection to QEMU's monitor is lost");
+	/* does no harm where the watcher has been faster */
 	enum gs_code rc = guest_qmp_execute(&q->qmp, "cont", NULL, deadline_ns, NULL, err);
 	if (!rc || rc == GS_EBUSY || rc == GS_ENOTSUP) {
 		guest_watch_disarm(&q->watch);
@@ -138,7 +144,11 @@ enum gs_code guest_qmp_link_start(int fd, uint64_t deadline_ns, struct guest_lin
 		close(fd);
 		return gs_fail(err, GS_ENOSPC, "out of memory");
 	}
-	q->link = (struct guest_link){ .ops = &qmp_link_ops, .name = "qmp" };
+	q->link = (struct guest_link){
+		.ops = &qmp_link_ops,
+		.name = "qmp",
+		.resume_ns = QMP_RESUME_NS,
+	};
 	q->watch.pipe = -1;
 	/* who listened; in a user or process namespace that we do not see it is 0 */
 	if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) && peer.pid > 0)

@@ -47,7 +47,7 @@ struct guest_dump_options {
 
 /**
  * Open a dump: an ELF core (QEMU's dump-guest-memory, virsh dump --memory-only, vmcore), a
- * kdump-compressed file through libkdumpfile, or bare RAM.
+ * kdump-compressed file, or bare RAM.
  *
  * @param options  may be NULL
  * @return GS_OK, also for a truncated file (see note); GS_ENOENT, GS_EDENIED, GS_ESYS: the file;

@@ -1,4 +1,6 @@
-# Benchmarks: bytes per second beside memcpy of the same data in the same run.
+# Benchmarks: kcdata's bytes per second beside memcpy of the same data in the same run; the backtrace library beside
+# a locked hash table; captures of memory dumps beside drgn, where PEER_DRGN and PEER_VMLINUX name one (tests/bench/dumps);
+# how long a libvirt guest is stopped, beside virsh dump (tests/bench/live).
 
 bench_kcdata_SRCS := tests/bench/kcdata.c tests/bench/kcdata_capture.c
 
@@ -10,5 +12,35 @@ $B/bench-kcdata: $(bench_kcdata_SRCS:%.c=$B/%.o) $B/guestshot.a
 bench-kcdata: $B/bench-kcdata
 	$(Q)$<
 
+# beside a hash table of uthash
+$B/bench-btlog: $B/tests/bench/btlog.o $B/guestshot.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS_$(FLAVOUR)) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+.PHONY: bench-btlog
+bench-btlog:
+	$(Q)tools/deps build bench
+	+$(Q)$(MAKE) --no-print-directory $B/bench-btlog
+	$(Q)$B/bench-btlog
+
+.PHONY: bench-dumps
+bench-dumps:
+	$(Q)tools/deps build demo test
+	+$(Q)$(SUBMAKE) testbed-parts FLAVOUR=release all
+	+$(Q)$(MAKE) --no-print-directory $(DUMP_SIZES:%=$T/dumps/%.made)
+	$(Q)tests/bench/dumps $T/dumps $(DUMP_SIZES)
+
+# beside virsh dump of the same guest
+.PHONY: bench-live
+bench-live:
+	$(Q)tools/deps build demo test
+	+$(Q)$(SUBMAKE) testbed-parts FLAVOUR=release all
+	$(Q)tests/bench/live
+
+# one after the other, also under -j
 .PHONY: bench
-bench: bench-kcdata ## measure: figures beside memcpy's of the same run
+bench: ## measure: figures beside those of others in the same run
+	+$(Q)$(MAKE) --no-print-directory bench-kcdata
+	+$(Q)$(MAKE) --no-print-directory bench-btlog
+	+$(Q)$(MAKE) --no-print-directory bench-dumps
+	+$(Q)$(MAKE) --no-print-directory bench-live

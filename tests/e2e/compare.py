@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Judges a capture by what the guest itself said before and after it was taken.
 
-usage: compare.py CAPTURE.json CONSOLE BEFORE AFTER [--vcpus N] [--clusters N]
+usage: compare.py CAPTURE.json CONSOLE BEFORE AFTER [--vcpus N] [--clusters N] [--no-registers]
        compare.py --print CONSOLE LISTING
 
 CONSOLE is the guest's console output, in which the listings "truth BEFORE" and "truth AFTER" stand (their
-form: tests/testbed/README.md). Prints TAP: one line a check, with a comment line for every thread.
+form: tests/guest/README.md). Prints TAP: one line a check, with a comment line for every thread.
 
 A thread's stack must be the guest's own, frame by frame: name, offset, size and module. The only excuse
 is the guest's own evidence that the thread ran: its context switch counts before, in and after the capture. A
 thread that has not switched since a listing stands where it stood in it.
+
+With --no-registers the capture is of bare RAM: it must say of each running thread, and of nothing else, that
+its stack is missing because there are no registers.
 """
 import argparse
 import base64
@@ -27,6 +30,7 @@ TICK_NS = 10_000_000  # USER_HZ is 100
 # The workload's threads that wait from READY to the end: no excuse is heard for these.
 ALWAYS_BLOCKED = ('w_futex', 'w_pipe', 'w_poll', 'w_epoll', 'w_sleep', 'w_sock', 'w_flock', 'w_main', 'w_holder',
                   'w_parent', 'w_child', 'w_zparent', 'w_zombie', 'w_stopped')
+CROWD = 'w_crowd'  # processes that a guest has on request; they wait likewise
 # A function that each of them must be seen in; a comparison of nothing with nothing is none.
 BLOCKED_IN = {'w_futex': 'do_futex', 'w_pipe': 'pipe_read', 'w_poll': 'do_sys_poll', 'w_epoll': 'do_epoll_wait',
               'w_sleep': 'hrtimer_nanosleep', 'w_sock': 'unix_stream_read_generic', 'w_flock': 'flock_lock_inode_wait',
@@ -63,6 +67,7 @@ class Truth:
     def __init__(self):
         self.threads, self.symbols, self.spinners = {}, {}, {}
         self.printer = self.release = None
+        self.crowd = (0, 0)  # processes, threads in each
 
 
 FRAME = re.compile(r'\[<[0-9a-f]+>\] (\S+?)(?:\+0x([0-9a-f]+)/0x([0-9a-f]+))?(?: \[(\S+)\])?$')
@@ -137,6 +142,9 @@ def parse_truth(console, name):
             elif word == 'S':
                 comm, tgid, cpu = rest.split()
                 truth.spinners[(int(tgid), comm)] = int(cpu)
+            elif word == 'C':
+                processes, threads = rest.split()
+                truth.crowd = (int(processes), int(threads))
             else:
                 raise Malformed('unknown line')
         except (ValueError, IndexError, TypeError, AttributeError, Malformed) as e:
@@ -151,7 +159,7 @@ class CapturedThread:
 
     def __init__(self, task, thread):
         self.tgid, self.ppid, self.tid = task['pid'], task['ppid'], thread['tid']
-        self.comm, self.state, self.vcpu = thread['comm'], thread['state'], thread['vcpu']
+        self.comm, self.state, self.vcpu, self.cpu = thread['comm'], thread['state'], thread['vcpu'], thread['cpu']
         self.task_comm = task['comm']
         self.switches = Switches(thread['context_switches']['voluntary'], thread['context_switches']['involuntary'])
         self.frames = thread['kernel_backtrace']
@@ -161,7 +169,7 @@ class CapturedThread:
 
     def stack(self):
         """The frames that the guest lists too."""
-        return [Frame(f['symbol'], f['offset'], f['size'], f['module']) for f in self.frames if not f.get('sched')]
+        return [Frame(f['symbol'], f.get('offset'), f.get('size'), f['module']) for f in self.frames if not f.get('sched')]
 
 
 def parse_capture(document):
@@ -191,9 +199,9 @@ def show(frames):
 class Comparison:
     """Runs all checks; each has a sentence, and fails with any complaint."""
 
-    def __init__(self, document, before, after, vcpus=None, clusters=None, out=print):
+    def __init__(self, document, before, after, vcpus=None, clusters=None, registers=True, out=print):
         self.document, self.before, self.after = document, before, after
-        self.vcpus, self.clusters, self.out = vcpus, clusters, out
+        self.vcpus, self.clusters, self.registers, self.out = vcpus, clusters, registers, out
         self.captured = parse_capture(document)
         self.checks = self.failures = self.compared = self.frames = 0
         self.excused = []
@@ -235,10 +243,36 @@ class Comparison:
     def check_capture(self):
         capture = self.document.get('capture', {})
         missing = capture.get('missing', ['(no list)'])
-        self.check('the capture is complete', [] if capture.get('complete') is True and not missing else
-                   [f'complete: {capture.get("complete")}, missing: {missing}'])
+        if self.registers:
+            self.check('the capture is complete', [] if capture.get('complete') is True and not missing else
+                       [f'complete: {capture.get("complete")}, missing: {missing}'])
+        else:
+            self.check('only stacks of running threads are missing, for want of registers',
+                       self.no_registers_complaints(capture.get('complete'), missing))
         twice = [f'tid {tid}: {len(t)} times' for tid, t in self.captured.items() if len(t) > 1]
         self.check('no thread is in the capture twice', twice)
+
+    def no_registers_complaints(self, complete, missing):
+        complaints = [] if complete is False else [f'complete: {complete}']
+        named = set()
+        for m in missing:
+            c = self.captured.get(m.get('tid') if isinstance(m, dict) else None, [None])[0]
+            if not c or m['what'] != 'stack' or not m['reason'].endswith('its registers are not known'):
+                complaints.append(f'missing: {m}')
+            elif c.state != 'R' or c.frames:
+                complaints.append(f'{c.tgid}/{c.tid} {c.comm}: state {c.state}, {len(c.frames)} frames; missing: {m}')
+            else:
+                named.add(c.tid)
+        for threads in self.captured.values():
+            c = threads[0]
+            if (c.vcpu is not None or self.is_spinner(c)) and c.tid not in named:
+                complaints.append(f'{c.tgid}/{c.tid} {c.comm}: runs, but it is not said that its stack is missing')
+        if len(named) > self.vcpu_count():
+            complaints.append(f'{len(named)} threads run on {self.vcpu_count()} vCPUs')
+        return complaints
+
+    def vcpu_count(self):
+        return self.vcpus if self.vcpus is not None else len(self.document.get('vcpus', []))
 
     def check_presence(self):
         complaints = []
@@ -313,6 +347,8 @@ class Comparison:
             return None, 'prints the listing'
         if c.vcpu is not None and self.ran_after(c, t2):  # running now, blocked before and after
             return None, f'runs on vCPU {c.vcpu}'
+        if not self.registers and c.state == 'R' and not c.frames and self.ran_after(c, t2):
+            return None, 'runs, registers not known'
         for t in (t1, t2):
             if t and t.steady() and t.after == c.switches and t.state != 'R':
                 return t, None
@@ -331,7 +367,7 @@ class Comparison:
             if not guest:
                 self.note(f'{who}: not compared: {why}')
                 self.excused.append(c)
-                if c.comm in ALWAYS_BLOCKED:
+                if c.comm in ALWAYS_BLOCKED or c.comm == CROWD:
                     refused.append(f'{who}: {why}, but it waits all the time')
                 continue
             ours = c.stack()[:STACK_MAX]
@@ -353,6 +389,7 @@ class Comparison:
         by_name = collections.defaultdict(list)
         for threads in self.captured.values():
             by_name[threads[0].comm].append(threads[0])
+        complaints += self.crowd_complaints()
         for name in ALWAYS_BLOCKED:
             if not by_name[name]:
                 complaints.append(f'no thread {name}')
@@ -361,6 +398,14 @@ class Comparison:
                 if wanted and not wanted & {f['symbol'] for f in c.frames}:
                     complaints.append(f'{name}: not in {" or ".join(sorted(wanted))}: {show(c.stack())}')
         self.check('the workload waits where it says', complaints)
+
+    def crowd_complaints(self):
+        processes, threads = self.before.crowd
+        sizes = [len(t['threads']) for t in self.document['tasks'] if t['comm'] == CROWD]
+        if sizes != [threads] * processes:
+            return [f'{len(sizes)} processes of the crowd instead of {processes}, with '
+                    f'{sorted(set(sizes))} threads each instead of {threads}']
+        return []
 
     def check_sched_marks(self):
         """Frames are marked exactly where the guest's own listing leaves them out."""
@@ -380,7 +425,10 @@ class Comparison:
     def check_vcpus(self):
         vcpus = self.document.get('vcpus', [])
         complaints = []
-        if self.vcpus is not None:
+        if not self.registers:
+            if vcpus:
+                complaints.append(f'{len(vcpus)} vCPUs, without registers')
+        elif self.vcpus is not None:
             if [v['vcpu'] for v in vcpus] != list(range(self.vcpus)):
                 complaints.append(f'vCPUs {[v["vcpu"] for v in vcpus]}, not 0 to {self.vcpus - 1}')
             if self.clusters:
@@ -412,8 +460,10 @@ class Comparison:
                 complaints.append(f'{comm}: {len(mine)} threads')
                 continue
             c = mine[0]
-            if c.vcpu != cpu or c.state != 'R':
-                complaints.append(f'{comm}: state {c.state}, vCPU {c.vcpu}; it spins on {cpu}')
+            if c.state != 'R' or (c.cpu, c.vcpu) != (cpu, cpu if self.registers else None):
+                complaints.append(f'{comm}: state {c.state}, CPU {c.cpu}, vCPU {c.vcpu}; it spins on {cpu}')
+            if not self.registers:
+                continue
             if comm == 'w_spin_kernel':
                 complaints += self.kernel_spinner_complaints(c)
             self.note(f'{comm} on vCPU {c.vcpu}: {show(c.stack())}')
@@ -440,6 +490,7 @@ def main():
     parser.add_argument('after')
     parser.add_argument('--vcpus', type=int)
     parser.add_argument('--clusters', type=int)
+    parser.add_argument('--no-registers', action='store_true')
     if sys.argv[1:2] == ['--print']:
         with open(sys.argv[2], encoding='utf-8', errors='replace') as f:
             print('\n'.join(line for _, line in listing_lines(f.read(), sys.argv[3])))
@@ -451,7 +502,7 @@ def main():
         with open(args.console, encoding='utf-8', errors='replace') as f:
             console = f.read()
         comparison = Comparison(document, parse_truth(console, args.before), parse_truth(console, args.after),
-                                args.vcpus, args.clusters)
+                                args.vcpus, args.clusters, not args.no_registers)
         ok = comparison.run()
     except (OSError, ValueError, KeyError, TypeError, Malformed) as e:
         print(f'not ok 1 - comparison\n#   {type(e).__name__}: {e}\n1..1')

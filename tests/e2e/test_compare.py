@@ -6,7 +6,7 @@ import copy
 import unittest
 import zlib
 
-from compare import ALWAYS_BLOCKED, BLOCKED_IN, Comparison, Malformed, parse_truth
+from compare import ALWAYS_BLOCKED, BLOCKED_IN, CROWD, Comparison, Malformed, parse_truth
 
 SCHED = 0xffff800009000000
 TEXT = 0xffff800008000000
@@ -26,6 +26,7 @@ class World:
 
     def __init__(self):
         self.t1, self.threads = {}, {}
+        self.crowd, self.registers = (0, 0), True
         for i, name in enumerate(ALWAYS_BLOCKED):
             state = {'w_zombie': 'Z', 'w_stopped': 'T'}.get(name, 'S')
             stack = [] if state == 'Z' else [(BLOCKED_IN.get(name, 'do_sys_poll'), 0x64, 0xd0, None),
@@ -59,8 +60,28 @@ class World:
         frames += [frame(*f) for f in stack if f[1] is not None]
         self.threads[tid] = {'tid': tid, 'tgid': tgid, 'comm': comm.split('-')[0][:15], 'state': captured_state or state,
                              'flags': flags, 'kernel_thread': bool(flags & 0x200000), 'priority': {'prio': 120},
-                             'start_boottime_ns': 79_999_999, 'vcpu': vcpu, 'context_switches': {'voluntary': 10, 'involuntary': 2},
+                             'start_boottime_ns': 79_999_999, 'vcpu': vcpu, 'cpu': vcpu or 0, 'context_switches': {'voluntary': 10, 'involuntary': 2},
                              'kernel_backtrace': frames}
+
+    def add_crowd(self):
+        """Two processes of two threads."""
+        self.crowd = (2, 2)
+        for tgid in (400, 402):
+            for tid, name in ((tgid, CROWD), (tgid + 1, 'w_poll')):
+                self.add(tgid, tid, 99, name, 'S', [(BLOCKED_IN.get(name, 'do_nanosleep'), 0x64, 0xd0, None)])
+                self.t2[tid] = copy.deepcopy(self.t1[tid])
+            self.ppid[tgid] = 99
+        self.regroup()
+
+    def take_registers_away(self):
+        self.registers = False
+        for tid in (SPIN_USER, SPIN_KERNEL):
+            self.threads[tid].update(vcpu=None, kernel_backtrace=[])
+        self.document['vcpus'] = []
+        self.document['capture'] = {'complete': False, 'missing': [
+            {'what': 'stack', 'count': 1, 'pid': SPINNERS_TGID, 'tid': tid, 'address': '0x0',
+             'reason': 'kernel stack ends after 0 frames: it runs, and its registers are not known'}
+            for tid in (SPIN_USER, SPIN_KERNEL)]}
 
     def regroup(self):
         """Tasks out of self.threads."""
@@ -72,7 +93,7 @@ class World:
     def listing(self, name, threads):
         lines = [f'TRUTH BEGIN {name}', 'U 6.1.0-test', f'K __sched_text_start {SCHED:#x}',
                  f'K __sched_text_end {SCHED + 0x1000:#x}', f'P {PRINTER} {PRINTER}',
-                 f'S w_spin_user {SPINNERS_TGID} 1', f'S w_spin_kernel {SPINNERS_TGID} 2']
+                 f'S w_spin_user {SPINNERS_TGID} 1', f'S w_spin_kernel {SPINNERS_TGID} 2', 'C %d %d' % self.crowd]
         for tid, t in threads.items():
             rest = ' '.join(['0'] * 4 + [str(t['flags'])] + ['0'] * 8 + ['20', '0', '1', '0', str(t['start'])])
             switches = ' '.join(str(n) for n in (*t['before'], *t['after']))
@@ -88,7 +109,8 @@ class World:
         """The sentences of the checks that fail, and all that was printed."""
         console = 'noise\r\n' + (self.listing('a', self.t1) + self.listing('b', self.t2)).replace('\n', '\r\n')
         lines = []
-        ok = Comparison(self.document, parse_truth(console, 'a'), parse_truth(console, 'b'), 4, 2, lines.append).run()
+        ok = Comparison(self.document, parse_truth(console, 'a'), parse_truth(console, 'b'), 4, 2, self.registers,
+                        lines.append).run()
         failed = [line.split(' - ')[1] for line in lines if line.startswith('not ok')]
         assert ok == (not failed)
         return failed, '\n'.join(lines)
@@ -364,6 +386,80 @@ class CompareTest(unittest.TestCase):
             t[self.tid('w_pipe')]['stack'] = [('do_sys_poll', 0x10, 0x80, None)]
         self.thread('w_pipe')['kernel_backtrace'] = [frame('do_sys_poll')]
         self.expect('the workload waits')
+
+    # a crowd
+
+    def test_whole_crowd_passes(self):
+        self.w.add_crowd()
+        self.expect()
+
+    def test_crowd_of_too_few_fails(self):
+        self.w.add_crowd()
+        self.w.crowd = (3, 2)
+        self.expect('the workload waits')
+        self.w.crowd = (2, 3)
+        self.expect('the workload waits')
+
+    def test_crowd_without_a_thread_fails(self):
+        self.w.add_crowd()
+        del self.w.threads[401]
+        self.w.regroup()
+        self.expect('capture and guest have the same threads', 'the workload waits')
+
+    def test_crowd_is_never_excused(self):
+        self.w.add_crowd()
+        self.moved(400, (11, 2), (12, 2))
+        self.expect('threads that wait all the time')
+
+    # bare RAM
+
+    def test_capture_without_registers_passes(self):
+        self.w.take_registers_away()
+        self.expect()
+
+    def test_capture_without_registers_is_not_complete(self):
+        self.w.take_registers_away()
+        self.w.document['capture']['complete'] = True
+        self.expect('only stacks of running threads')
+
+    def test_running_thread_not_named_without_registers_fails(self):
+        self.w.take_registers_away()
+        self.w.document['capture']['missing'].pop()
+        self.expect('only stacks of running threads')
+
+    def test_blocked_thread_without_a_stack_for_want_of_registers_fails(self):
+        self.w.take_registers_away()
+        self.w.threads[KWORKER]['kernel_backtrace'] = []
+        self.w.document['capture']['missing'].append(
+            dict(self.w.document['capture']['missing'][0], pid=KWORKER, tid=KWORKER))
+        self.expect('only stacks of running threads', 'kernel stacks')
+
+    def test_anything_else_missing_without_registers_fails(self):
+        self.w.take_registers_away()
+        self.w.document['capture']['missing'].append({'what': 'task', 'count': 1, 'tid': None, 'reason': 'x'})
+        self.expect('only stacks of running threads')
+
+    def test_stack_of_a_running_thread_without_registers_fails(self):
+        self.w.take_registers_away()
+        self.w.threads[SPIN_KERNEL]['kernel_backtrace'] = [frame('__arm64_sys_pread64')]
+        self.expect('only stacks of running threads')
+
+    def test_vcpus_without_registers_fail(self):
+        self.w.take_registers_away()
+        self.w.document['vcpus'] = [{'vcpu': 0, 'cluster': 0, 'current': None}]
+        self.expect('each vCPU')
+
+    def test_more_threads_running_than_vcpus_fails(self):
+        self.w.take_registers_away()
+        for tid in range(500, 503):
+            self.w.add(tid, tid, 1, 'busy', 'R', [])
+            self.w.t2[tid] = copy.deepcopy(self.w.t1[tid])
+            self.w.t2[tid]['before'] = self.w.t2[tid]['after'] = (11, 2)
+            self.w.ppid[tid] = 1
+            self.w.document['capture']['missing'].append(
+                dict(self.w.document['capture']['missing'][0], pid=tid, tid=tid))
+        self.w.regroup()
+        self.expect('only stacks of running threads')
 
     def test_cut_listing_is_refused(self):
         whole = self.w.listing('a', self.w.t1)

@@ -1,25 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kdump-compressed dumps, each method with literal bytes; flattened; damaged. */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
 #include "base/util.h"
-#include "introspect/guest/dump_kdump.h"
+#include "introspect/guest/kdump_codec.h"
 #include "tests/unit/guest/dump_bytes.h"
 #include "tests/unit/guest/suites.h"
-
-#if __has_include(<libkdumpfile/kdumpfile.h>)
-#include <libkdumpfile/kdumpfile.h>
-_Static_assert((int)KDUMP_ABI_MACHPHYSADDR == (int)KDUMP_MACHPHYSADDR, "address space");
-_Static_assert((int)KDUMP_ABI_NUMBER == (int)KDUMP_NUMBER, "type of attribute");
-_Static_assert((int)KDUMP_ABI_MMAP_NEVER == (int)KDUMP_MMAP_NEVER, "policy");
-_Static_assert((int)KDUMP_ABI_ERR_NOTIMPL == (int)KDUMP_ERR_NOTIMPL, "status");
-_Static_assert(sizeof(struct kdump_abi_attr) == sizeof(kdump_attr_t), "attribute");
-_Static_assert(offsetof(struct kdump_abi_attr, val) == offsetof(kdump_attr_t, val), "attribute");
-#endif
 
 #define BASE	 UINT64_C(0x40000000)
 #define BASE_PFN (BASE / 4096)
@@ -33,19 +22,6 @@ _Static_assert(offsetof(struct kdump_abi_attr, val) == offsetof(kdump_attr_t, va
 #define DATA_AT	      (DESCS_AT + 4096)
 
 enum { PLAIN = 0, ZLIB = 1, LZO = 2, SNAPPY = 4, ZSTD = 0x20 };
-
-static bool have_library(void)
-{
-	void *handle = dlopen(KDUMP_ABI_SONAME, RTLD_NOW);
-
-	if (!handle) {
-		fprintf(stderr,
-			"SKIP: " KDUMP_ABI_SONAME " is not installed (" KDUMP_ABI_PACKAGE ")\n");
-		return false;
-	}
-	dlclose(handle);
-	return true;
-}
 
 static void set_bit(struct bytes *b, size_t bitmap, uint64_t pfn)
 {
@@ -159,12 +135,10 @@ START_TEST(each_method_is_read)
 {
 	struct bytes b = { 0 };
 
-	if (!have_library())
-		return;
 	kdump_all_methods(&b);
 	struct guest_source s = open_good(&b);
 	check_all_methods(&s);
-	ck_assert(strstr(s.access, "libkdumpfile"));
+	ck_assert_str_eq(s.access, "kdump-compressed");
 	ck_assert_str_eq(s.note, "1 MiB of memory were filtered out");
 	guest_source_close(&s);
 	bytes_free(&b);
@@ -196,8 +170,6 @@ START_TEST(flattened_dump_is_read)
 {
 	struct bytes b = { 0 }, flat = { 0 };
 
-	if (!have_library())
-		return;
 	kdump_all_methods(&b);
 	flatten(&flat, &b);
 	struct guest_source s = open_good(&flat);
@@ -273,12 +245,9 @@ START_TEST(nameless_machine_is_known_by_its_notes)
 		kdump_all_methods(&b);
 		memset(b.at + 272, 0, 65);
 		bytes_put(&b, 272, names[i], strlen(names[i]));
-		if (have_library()) {
-			struct guest_source s = open_good(&b);
-
-			check_all_methods(&s);
-			guest_source_close(&s);
-		}
+		struct guest_source s = open_good(&b);
+		check_all_methods(&s);
+		guest_source_close(&s);
 		for (size_t j = 0; j < ARRAY_SIZE(sizes); j++) {
 			elf_note(&b, NOTES_AT, "CORE", 1, desc, sizes[j]);
 			open_bad(&b, GS_EMALFORMED, "no registers of an ARM64 CPU");
@@ -290,15 +259,50 @@ END_TEST
 
 START_TEST(missing_library_names_the_package)
 {
-	struct kdump_abi abi;
 	struct gs_error err = { 0 };
-	void *handle;
+	void *handle, *fn;
 
-	ck_assert_int_eq(guest_dump_kdump_load("libnowhere.so.10", &handle, &abi, &err),
+	ck_assert_int_eq(
+		kdump_codec_find("libnowhere.so.2", "libnowhere2", "f", &handle, &fn, &err),
+		GS_ENOTSUP);
+	ck_assert(strstr(err.text, "Debian package libnowhere2"));
+	ck_assert_int_eq(kdump_codec_find("libz.so.1", "zlib1g", "lzo1x_decompress_safe", &handle,
+					  &fn, &err),
 			 GS_ENOTSUP);
-	ck_assert(strstr(err.text, KDUMP_ABI_PACKAGE));
-	ck_assert_int_eq(guest_dump_kdump_load("libz.so.1", &handle, &abi, &err), GS_ENOTSUP);
-	ck_assert(strstr(err.text, "kdump_new"));
+	ck_assert(strstr(err.text, "lzo1x_decompress_safe"));
+}
+END_TEST
+
+/* Each method, with a page that comes out too short, too long, or not at all. */
+START_TEST(page_of_another_size_is_damaged)
+{
+	static const uint32_t methods[] = { PLAIN, ZLIB, LZO, SNAPPY, ZSTD, 3, 0x40 };
+	static uint8_t page[8192], packed[16384];
+	uLongf len = sizeof(packed);
+	struct kdump_codec *codec;
+	struct gs_error err = { 0 };
+
+	ck_assert_int_eq(kdump_codec_create(&codec, &err), GS_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
+		ck_assert_msg(!kdump_codec_load(codec, methods[i], &err), "%s", err.text);
+	memset(page, 0x5a, sizeof(page));
+	ck_assert_int_eq(compress(packed, &len, page, 8192), Z_OK);
+	ck_assert_int_eq(kdump_codec_page(codec, ZLIB, packed, len, page, 8192), GS_OK);
+	ck_assert_int_eq(kdump_codec_page(codec, ZLIB, packed, len, page, 4096), GS_EFAULT);
+	ck_assert_int_eq(kdump_codec_page(codec, ZLIB, packed, len - 1, page, 8192), GS_EFAULT);
+	len = sizeof(packed);
+	ck_assert_int_eq(compress(packed, &len, page, 4096), Z_OK);
+	ck_assert_int_eq(kdump_codec_page(codec, ZLIB, packed, len, page, 8192), GS_EFAULT);
+	ck_assert_int_eq(kdump_codec_page(codec, PLAIN, page, 4095, packed, 4096), GS_EFAULT);
+	ck_assert_int_eq(kdump_codec_page(codec, PLAIN, page, 4097, packed, 4096), GS_EFAULT);
+	for (size_t i = 1; i < ARRAY_SIZE(methods); i++) {
+		memset(packed, 0xff, sizeof(packed));
+		ck_assert_int_eq(kdump_codec_page(codec, methods[i], packed, 4000, page, 4096),
+				 GS_EFAULT);
+		ck_assert_int_eq(kdump_codec_page(codec, methods[i], packed, 0, page, 4096),
+				 GS_EFAULT);
+	}
+	kdump_codec_destroy(codec);
 }
 END_TEST
 
@@ -313,8 +317,6 @@ START_TEST(bad_page_costs_that_page)
 		       { 12, LZO },	  { 12, SNAPPY },    { 12, ZSTD },	{ 12, UINT32_MAX },
 		       { 0, UINT32_MAX }, { 4, UINT32_MAX }, { 4, 0x80000000 }, { 0, 0 } };
 
-	if (!have_library())
-		return;
 	for (size_t i = 0; i < ARRAY_SIZE(damage); i++) {
 		struct bytes b = { 0 };
 
@@ -356,8 +358,6 @@ START_TEST(cut_kdump_gives_what_is_there)
 {
 	struct bytes b = { 0 };
 
-	if (!have_library())
-		return;
 	kdump_all_methods(&b);
 	size_t whole = b.size;
 	for (b.size = 0; b.size < whole; b.size += b.size % 4096 < 600 ? 13 : 509)
@@ -396,8 +396,6 @@ START_TEST(kdump_fields_at_their_extremes_break_nothing)
 		UINT32_MAX, 0x00100000
 	};
 
-	if (!have_library())
-		return;
 	for (size_t f = 0; f < ARRAY_SIZE(fields); f++)
 		for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
 			struct bytes b = { 0 };
@@ -414,8 +412,6 @@ START_TEST(flipped_bits_in_kdump_break_nothing)
 {
 	uint64_t x = 88172645463325252;
 
-	if (!have_library())
-		return;
 	for (int i = 0; i < 1000; i++) {
 		static const size_t where[][2] = { { 0, 464 },
 						   { 4096, 4096 + 1100 },
@@ -450,6 +446,7 @@ Suite *suite_kdump(void)
 	tcase_add_test(c, other_machines_and_parts_are_named);
 	tcase_add_test(c, nameless_machine_is_known_by_its_notes);
 	tcase_add_test(c, missing_library_names_the_package);
+	tcase_add_test(c, page_of_another_size_is_damaged);
 	tcase_add_test(c, bad_page_costs_that_page);
 	tcase_add_test(c, cut_kdump_gives_what_is_there);
 	tcase_add_test(c, kdump_fields_at_their_extremes_break_nothing);

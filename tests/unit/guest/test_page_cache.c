@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/util.h"
 #include "introspect/guest/page_cache.h"
 #include "tests/unit/guest/suites.h"
@@ -59,6 +60,27 @@ START_TEST(cache_answers_like_its_source_and_asks_once)
 }
 END_TEST
 
+START_TEST(pages_older_than_wanted_are_fetched_again)
+{
+	struct origin o = { 0 };
+	struct guest_page_cache *c = guest_page_cache_create(12, 1 << 16, origin_fill, &o);
+	uint64_t word, before = gs_clock_ns();
+
+	ck_assert_int_eq(guest_page_cache_read_since(c, GPA(0x3008), &word, 8, before), GS_OK);
+	ck_assert_int_eq(guest_page_cache_read_since(c, GPA(0x3010), &word, 8, before), GS_OK);
+	ck_assert_uint_eq(o.fills, 1);
+	uint64_t after = gs_clock_ns() + 1;
+	ck_assert_int_eq(guest_page_cache_read_since(c, GPA(0x3010), &word, 8, after), GS_OK);
+	ck_assert_uint_eq(word, 0x3010);
+	ck_assert_uint_eq(o.fills, 2);
+	/* the new one counts from its own time */
+	ck_assert_int_eq(guest_page_cache_read_since(c, GPA(0x3010), &word, 8, after), GS_OK);
+	ck_assert_int_eq(guest_page_cache_read(c, GPA(0x3010), &word, 8), GS_OK);
+	ck_assert_uint_eq(o.fills, 2);
+	guest_page_cache_destroy(c);
+}
+END_TEST
+
 START_TEST(page_that_cannot_be_read_is_not_kept)
 {
 	struct origin o = { .bad = 0x3000 };
@@ -95,7 +117,7 @@ START_TEST(pages_in_use_stay_while_others_pass)
 	ck_assert_uint_eq(hot, 1);
 	guest_page_cache_destroy(c);
 	ck_assert(!guest_page_cache_create(8, 1 << 20, origin_fill, &o));
-	ck_assert(!guest_page_cache_create(17, 1 << 20, origin_fill, &o));
+	ck_assert(!guest_page_cache_create(21, 1 << 20, origin_fill, &o));
 }
 END_TEST
 
@@ -139,6 +161,7 @@ Suite *suite_page_cache(void)
 
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, cache_answers_like_its_source_and_asks_once);
+	tcase_add_test(c, pages_older_than_wanted_are_fetched_again);
 	tcase_add_test(c, page_that_cannot_be_read_is_not_kept);
 	tcase_add_test(c, pages_in_use_stay_while_others_pass);
 	tcase_add_test(c, readers_on_many_threads_see_whole_pages);

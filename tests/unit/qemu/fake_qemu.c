@@ -112,12 +112,13 @@ static json_t *human(const struct fake_qemu *f, const char *line)
 	return json_sprintf("unknown command: '%s'\r\n", line);
 }
 
-static bool save(const struct fake_qemu *f, const json_t *arguments)
+static bool save(struct fake_qemu *f, const json_t *arguments)
 {
 	uint64_t at = (uint64_t)json_integer_value(json_object_get(arguments, "val"));
 	size_t size = (size_t)json_integer_value(json_object_get(arguments, "size"));
 	const char *bytes = f->shown ? f->shown : f->ram;
 
+	f->saves++;
 	if (f->no_pmemsave || !gs_in_range(at, size, FAKE_RAM_START, f->ram_size))
 		return false;
 	FILE *file = fopen(json_string_value(json_object_get(arguments, "filename")), "wb");
@@ -290,7 +291,7 @@ static void *fake_main(void *arg)
 	return NULL;
 }
 
-int fake_start(struct fake_qemu *f)
+int fake_connect(struct fake_qemu *f)
 {
 	int ends[2];
 
@@ -300,8 +301,20 @@ int fake_start(struct fake_qemu *f)
 	sem_init(&f->release, 0, 0);
 	f->running = !f->paused;
 	f->fd = ends[0];
-	ck_assert_int_eq(pthread_create(&f->thread, NULL, fake_main, f), 0);
 	return ends[1];
+}
+
+void fake_run(struct fake_qemu *f)
+{
+	ck_assert_int_eq(pthread_create(&f->thread, NULL, fake_main, f), 0);
+}
+
+int fake_start(struct fake_qemu *f)
+{
+	int fd = fake_connect(f);
+
+	fake_run(f);
+	return fd;
 }
 
 void fake_release(struct fake_qemu *f)

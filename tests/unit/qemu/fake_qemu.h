@@ -49,6 +49,7 @@ struct fake_qemu {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	uint32_t stops, conts, resets; /* resets: 0xff was seen */
+	uint32_t saves;		       /* memory was asked for by pmemsave; its thread's */
 	bool running, ended;
 
 	/* its own */
@@ -62,6 +63,13 @@ struct fake_qemu {
 
 /** Start it. @return the client's end */
 int fake_start(struct fake_qemu *f);
+
+/**
+ * The same in two steps, for who forks in between: a thread that is being started holds locks of the
+ * sanitizers, for which a forked child would wait for ever.
+ */
+int fake_connect(struct fake_qemu *f);
+void fake_run(struct fake_qemu *f);
 
 /** Let a late answer go. */
 void fake_release(struct fake_qemu *f);

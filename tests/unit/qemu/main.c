@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unit tests of introspect/guest's QEMU sources, against a QEMU that is a thread of the test. */
+/*
+ * Unit tests of introspect/guest's QEMU sources, against a QEMU that is a thread of the test; with
+ * arguments a tool for tests/e2e/live.
+ */
 #include <stdlib.h>
 
 #include "tests/unit/qemu/suites.h"
+#include "tests/unit/qemu/tool.h"
 
-int main(void)
+int main(int argc, char **argv)
 {
+	if (argc > 1)
+		return tool_run(argc, argv);
+
 	SRunner *sr = srunner_create(suite_text());
 
 	srunner_add_suite(sr, suite_qmp());

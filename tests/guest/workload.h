@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of the test guest's program share.
+#ifndef TESTS_GUEST_WORKLOAD_H
+#define TESTS_GUEST_WORKLOAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#define LOCK_PATH "/tmp/lock" // of the lock that w_holder holds
+
+_Noreturn void die(const char *what);
+
+// --- waits.c
+
+_Noreturn void sleep_forever(void);
+
+// One kind of wait; the thread that is in it is named after it.
+struct wait {
+	const char *name;
+	void (*run)(void); // does not return
+};
+
+extern const struct wait waits[];
+extern const size_t wait_count;
+
+// --- listing.c
+
+// What the listing says of this program itself.
+struct testimony {
+	pid_t spin_pid;			    // 0: no spinners
+	int spin_user_cpu, spin_kernel_cpu; // negative: not there
+	int crowd_processes, crowd_threads; // 0: no crowd
+};
+
+// The listing ID of all threads; packed on request.
+void print_truth(const char *id, bool pack, const struct testimony *about);
+
+// Call for each thread with its line of /proc/TGID/task/TID/stat.
+void each_thread_stat(void (*visit)(const char *stat, void *arg), void *arg);
+
+// --- mix.c
+
+void mix_start(void);
+void mix_end(void);
+// Print how much CPU time each part of the mix has had.
+void mix_report(const char *id);
+
+#endif
