@@ -98,12 +98,15 @@ enum a64_end { A64_HIGHEST, A64_LOWEST };
  * For a kernel whose own addresses are not known: its image is mapped above all other mappings of
  * the same memory, and the linear map lies below all. Visits the tables from that end on.
  *
- * @param pa      any address in the page
- * @param budget  most descriptors to read; what is left when it returns
+ * @param pa         any address in the page
+ * @param not_table  a descriptor of a table with any of these bits is passed over: bits that the CPU
+ *                   ignores and the guest leaves 0, so that pages which are mistaken for tables cost
+ *                   little; 0: none
+ * @param budget     most descriptors to read; what is left when it returns
  * @return false: no mapping, or the budget was used up
  */
 bool a64_find_mapping(const struct a64_regime *r, const struct guest *g, gpa_t pa, enum a64_end end,
-		      uint64_t *budget, gva_t *va_out);
+		      uint64_t not_table, uint64_t *budget, gva_t *va_out);
 
 /**
  * Copy guest-virtual memory, page by page. Running past the last address is A64_NOT_CANONICAL.

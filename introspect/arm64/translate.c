@@ -139,6 +139,13 @@ static inline int first_block_level(const struct a64_half *h)
 	return (h->granule_bits == GRANULE_4K ? 1 : 2) - (h->wide_oa ? 1 : 0);
 }
 
+/* 01 is a block and only legal at some levels; at the last one it is reserved. */
+static inline bool is_reserved(const struct a64_half *h, uint64_t descriptor, int level)
+{
+	return !(descriptor & DESCRIPTOR_TABLE_PAGE) &&
+	       (level == LAST_LEVEL || level < first_block_level(h));
+}
+
 /* Whether all bits from va_bits up (to 55 with TBI, else to 63) are copies of bit 55. */
 static inline bool is_canonical(const struct a64_half *h, uint64_t va)
 {
@@ -179,9 +186,7 @@ enum a64_fault a64_translate(const struct a64_regime *r, const struct guest *g, 
 			break;
 		table = GPA(output_address(h, descriptor, h->granule_bits));
 	}
-	// 01 is a block and only legal at some levels; at the last one it is reserved.
-	if (!(descriptor & DESCRIPTOR_TABLE_PAGE) &&
-	    (level == LAST_LEVEL || level < first_block_level(h)))
+	if (is_reserved(h, descriptor, level))
 		return A64_RESERVED;
 
 	uint64_t offset = in & low_bits(lsb);
@@ -203,7 +208,7 @@ struct visit {
 };
 
 bool a64_find_mapping(const struct a64_regime *r, const struct guest *g, gpa_t pa, enum a64_end end,
-		      uint64_t *budget, gva_t *va_out)
+		      uint64_t not_table, uint64_t *budget, gva_t *va_out)
 {
 	const struct a64_half *h = &r->half[1];
 	const unsigned int stride = stride_bits(h);
@@ -233,12 +238,16 @@ bool a64_find_mapping(const struct a64_regime *r, const struct guest *g, gpa_t p
 			continue;
 		const uint64_t va = v->va + (i << lsb);
 		if (level < LAST_LEVEL && (descriptor & DESCRIPTOR_TABLE_PAGE)) {
+			if (descriptor & not_table)
+				continue;
 			level++;
 			at[level - top] =
 				(struct visit){ GPA(output_address(h, descriptor, h->granule_bits)),
 						UINT64_C(1) << stride, UINT64_C(1) << stride, va };
 			continue;
 		}
+		if (is_reserved(h, descriptor, level))
+			continue;
 		const uint64_t oa = output_address(h, descriptor, lsb);
 		if (pa.a >= oa && pa.a - oa < UINT64_C(1) << lsb) {
 			*va_out = GVA(va + (pa.a - oa));

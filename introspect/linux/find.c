@@ -7,6 +7,9 @@
 #include "base/clock.h"
 #include "introspect/linux/finder.h"
 
+/* _stext in an image: the header has 64 KiB of its own (vmlinux.lds.S, 5.10 to 7.3). */
+#define TEXT_AT UINT64_C(0x10000)
+
 const char *lnx_way_name(enum lnx_way way)
 {
 	static const char *const names[LNX_WAYS] = {
@@ -24,91 +27,162 @@ const char *lnx_way_name(enum lnx_way way)
 
 /* --- evidence --- */
 
-/* Whether the stack pointer lies in the stack of the task that this kernel has on the CPU. */
-static bool stack_agrees(struct lnx_view *v, const struct guest_vcpu_regs *regs, uint32_t cpu)
+/* Of the task that a kernel has on a CPU. */
+struct cpu_stack {
+	uint64_t start; /* 0: not known */
+	bool idle;
+};
+
+/* What a vCPU says of a candidate. */
+enum says {
+	SAYS_NO = -1, /* it executes something else */
+	SAYS_NOTHING, /* it does not show */
+	SAYS_MAYBE,   /* it idles on a stack where the candidate has one, say */
+	SAYS_YES,     /* it executes this kernel or a process of it */
+};
+
+/*
+ * As the kernel's own per-CPU areas say. What registers lead to may be read through any kernel's
+ * tables: two that were put to the same addresses, one after the other, differ in nothing else.
+ */
+static void find_stacks(struct lnx_view *v, struct cpu_stack *stack, uint32_t n)
 {
-	struct guest_vcpu_regs r = *regs;
+	/* in EL0, so that it is not SP_EL0 that says what is executed */
+	struct guest_vcpu_regs r = { .valid = GUEST_REGS_GENERAL | GUEST_REGS_TPIDR,
+				     .state = GUEST_VCPU_ON };
 	struct lnx_task task;
 	gva_t current;
 
-	/* VMMs describe vCPUs to the guest in their order; a wrong guess proves nothing */
-	if (!(r.valid & GUEST_REGS_TPIDR) && !lnx_percpu_offset(v, cpu, &r.tpidr_el1))
-		r.valid |= GUEST_REGS_TPIDR;
-	return !lnx_vcpu_current(v, &r, &current) && !lnx_task_read(v, current, &task) &&
-	       gs_in_range(r.sp_el1, 1, task.stack.a, v->k->thread_size);
+	for (uint32_t cpu = 0; cpu < n; cpu++)
+		if (!lnx_percpu_offset(v, cpu, &r.tpidr_el1) &&
+		    !lnx_vcpu_current(v, &r, &current) && !lnx_task_read(v, current, &task))
+			stack[cpu] = (struct cpu_stack){ task.stack.a, !task.pid };
 }
 
-/* 1: the vCPU executes this kernel or a process of it; -1: something else; 0: it does not show. */
-static int vcpu_evidence(const struct lnx_finder *f, struct lnx_view *v, uint32_t vcpu)
+/* What the stack of a vCPU in EL1 says that executes the candidate's text. */
+static enum says ask_stack(struct lnx_view *v, const struct guest_vcpu_regs *regs,
+			   const struct cpu_stack *stack, uint32_t n)
+{
+	const uint64_t size = v->k->thread_size;
+	struct lnx_task task;
+	gva_t current;
+	bool known = false;
+
+	/* VMMs need not number vCPUs as Linux does */
+	for (uint32_t cpu = 0; cpu < n; cpu++) {
+		known |= stack[cpu].start != 0;
+		if (stack[cpu].start && gs_in_range(regs->sp_el1, 1, stack[cpu].start, size))
+			return stack[cpu].idle ? SAYS_MAYBE : SAYS_YES;
+	}
+	if (known || lnx_vcpu_current(v, regs, &current) || lnx_task_read(v, current, &task) ||
+	    !gs_in_range(regs->sp_el1, 1, task.stack.a, size))
+		return SAYS_NOTHING;
+	return task.pid ? SAYS_YES : SAYS_MAYBE;
+}
+
+static enum says ask_general_registers(struct lnx_view *v, const struct guest_vcpu_regs *regs,
+				       const struct cpu_stack *stack, uint32_t n)
+{
+	const enum says says = ask_stack(v, regs, stack, n);
+
+	if (lnx_is_text(v, regs->pc))
+		return says;
+	/* it may be in a call of EFI's runtime services, which have low addresses */
+	return !BIT(regs->pc, 55) && says > SAYS_NOTHING ? SAYS_MAYBE : SAYS_NO;
+}
+
+/* Whether registers show what a vCPU executes: its page tables, or in the kernel its stack. */
+static bool can_tell(const struct lnx_finder *f, uint32_t vcpu)
 {
 	const struct guest_vcpu_regs *regs = &f->regs[vcpu];
-	struct lnx_kernel *k = f->k;
 	struct a64_regime r;
 
-	if (regs->state == GUEST_VCPU_OFF || !(regs->valid & GUEST_REGS_GENERAL))
-		return 0;
-	if (a64_pstate_el(regs->pstate) == 1) {
-		if (stack_agrees(v, regs, vcpu))
-			return 1;
-		/* one that was never started has all registers 0 */
-		return !regs->pc || lnx_is_text(v, regs->pc) ? 0 : -1;
-	}
-	for (uint32_t i = 0; i < LNX_TABLES_PER_VCPU; i++) {
-		struct a64_mapping m;
-
-		if (!lnx_regime_of(f, vcpu, i, &r))
-			return 0;
-		if (!a64_translate(&r, f->g, GVA(k->text.start), &m) &&
-		    m.pa.a == k->text.start - k->voffset)
-			return 1;
-	}
-	return -1;
+	if (lnx_regime_of(f, vcpu, 0, &r))
+		return true;
+	/* one that was never started has all registers 0 */
+	return regs->state != GUEST_VCPU_OFF && (regs->valid & GUEST_REGS_GENERAL) &&
+	       a64_pstate_el(regs->pstate) == 1 && regs->pc;
 }
 
-/* Whether VMCOREINFO, written by the kernel that ran last, means this one. */
-static bool is_vmcoreinfo_of(const struct lnx_finder *f)
+static enum says ask_vcpu(const struct lnx_finder *f, struct lnx_view *v, uint32_t vcpu,
+			  const struct cpu_stack *stack)
 {
-	uint64_t text, voffset;
+	const struct lnx_kernel *k = f->k;
+	struct a64_regime r;
+	struct a64_mapping m;
 
-	return lnx_vmcoreinfo_number(f->hints, "NUMBER(kimage_voffset)", &voffset) &&
-	       lnx_vmcoreinfo_number(f->hints, "SYMBOL(_stext)", &text) &&
-	       voffset == f->k->voffset && text == f->k->text.start;
+	if (!can_tell(f, vcpu))
+		return SAYS_NOTHING;
+	if (!lnx_regime_of(f, vcpu, 0, &r))
+		return ask_general_registers(v, &f->regs[vcpu], stack, f->vcpus);
+	for (uint32_t i = 0; i < LNX_TABLES_PER_VCPU; i++)
+		if (lnx_regime_of(f, vcpu, i, &r) &&
+		    !a64_translate(&r, f->g, GVA(k->text.start), &m) &&
+		    m.pa.a == k->text.start - k->voffset)
+			return SAYS_YES;
+	return SAYS_NO;
+}
+
+/* Where VMCOREINFO, written by the kernel that ran last, says that this is. */
+static bool read_vmcoreinfo(const struct lnx_finder *f, uint64_t *text_out, uint64_t *voffset_out)
+{
+	return lnx_vmcoreinfo_number(f->hints, "NUMBER(kimage_voffset)", voffset_out) &&
+	       lnx_vmcoreinfo_number(f->hints, "SYMBOL(_stext)", text_out);
+}
+
+/* What vCPUs and VMCOREINFO say of the candidate. */
+struct evidence {
+	int sum;
+	bool agrees; /* something does; vCPUs that are off may look as if they ran something else */
+	bool can_tell; /* something could */
+	bool likely;   /* nothing does, but all that could seem to */
+};
+
+static enum gs_code weigh(struct lnx_finder *f, struct evidence *e)
+{
+	GS_FREE struct cpu_stack *stack = gs_array_alloc(f->vcpus ? f->vcpus : 1, sizeof(*stack));
+	uint64_t text, voffset;
+	struct lnx_view v;
+	int tellers = 0;
+
+	*e = (struct evidence){ 0 };
+	if (!stack)
+		return gs_fail(f->err, GS_ENOSPC, "out of memory for the search");
+	lnx_view_init(&v, f->k, f->g);
+	find_stacks(&v, stack, f->vcpus);
+	for (uint32_t i = 0; i < f->vcpus; i++) {
+		enum says says = ask_vcpu(f, &v, i, stack);
+
+		e->sum += says == SAYS_NO ? -1 : says >= SAYS_MAYBE;
+		e->agrees |= says == SAYS_YES;
+		tellers += can_tell(f, i);
+	}
+	e->can_tell = tellers > 0;
+	e->likely = tellers && e->sum == tellers;
+	if (read_vmcoreinfo(f, &text, &voffset)) {
+		e->agrees |= voffset == f->k->voffset && text == f->k->text.start;
+		e->can_tell = true;
+	}
+	return GS_OK;
 }
 
 /* The candidate is whole: is it the one that runs? */
 static enum lnx_verdict judge(struct lnx_finder *f)
 {
-	struct lnx_view v;
-	int sum = 0;
-	bool agrees = false, can_tell = false;
+	struct evidence e;
 
-	lnx_view_init(&v, f->k, f->g);
-	for (uint32_t i = 0; i < f->vcpus; i++) {
-		int evidence = vcpu_evidence(f, &v, i);
-
-		sum += evidence;
-		agrees |= evidence > 0;
-		can_tell |= evidence != 0;
-	}
-	f->k->found.evidence = sum;
-	/* vCPUs that are off may look as if they ran something else: one that agrees is enough */
-	if (agrees || f->way == LNX_BY_REGISTERS || is_vmcoreinfo_of(f)) {
-		f->rc = GS_OK;
+	f->rc = weigh(f, &e);
+	if (f->rc)
 		return LNX_DONE;
-	}
-	if (!f->best || sum > f->best_evidence) {
+	f->k->found.evidence = e.sum;
+	/* proved; or nothing can prove one, or more of one: then it is the first */
+	if (e.agrees || !e.can_tell || e.likely)
+		return LNX_DONE;
+	if (!f->best || e.sum > f->best_evidence) {
 		lnx_kernel_destroy(f->best);
 		f->best = f->k;
-		f->best_evidence = sum;
+		f->best_evidence = e.sum;
 		f->k = NULL;
-	}
-	/* nothing contradicts the first, and nothing would prove another */
-	if (!can_tell && f->best_evidence == 0) {
-		lnx_kernel_destroy(f->k);
-		f->k = f->best;
-		f->best = NULL;
-		f->rc = GS_OK;
-		return LNX_DONE;
 	}
 	return LNX_GO_ON;
 }
@@ -148,8 +222,9 @@ static enum lnx_verdict take_steps(struct lnx_finder *f)
 		if (!rc)
 			continue;
 		note_failure(f, (enum lnx_step)step, rc);
-		/* the vCPUs run it: there is no other to look for */
-		if (rc == GS_ENOSPC || (step > LNX_STEP_PLACE && f->way == LNX_BY_REGISTERS)) {
+		/* the vCPUs run it: there is no other to look for, but a better table than a file's */
+		if (rc == GS_ENOSPC || (step > LNX_STEP_PLACE && f->way != LNX_BY_REFERENCE &&
+					found->place_by == LNX_BY_REGISTERS)) {
 			f->rc = rc;
 			return LNX_DONE;
 		}
@@ -189,16 +264,17 @@ static enum lnx_verdict end_candidate(struct lnx_finder *f, enum lnx_verdict v)
 /* Decode the tables around a token_index at @p at; style C addresses are left relative. */
 static enum gs_code decode_tables(struct lnx_finder *f, gpa_t at)
 {
-	const struct guest_range *r = guest_range_find(f->g, at);
-	uint64_t before = gs_min(at.a - r->start.a, KALLSYMS_REACH_BEFORE);
-	uint64_t after = gs_min(r->size - (at.a - r->start.a), KALLSYMS_REACH_AFTER);
-	uint8_t *window = malloc((size_t)(before + after));
+	/* they may lie in several ranges */
+	const struct guest_range *first = f->g->ranges, *last = first + f->g->range_count - 1;
+	const uint64_t before = gs_min(at.a - first->start.a, KALLSYMS_REACH_BEFORE);
+	const uint64_t after = gs_min(last->start.a + last->size - at.a, KALLSYMS_REACH_AFTER);
+	const size_t size = (size_t)(before + after);
+	uint8_t *window = malloc(size);
 
 	if (!window)
 		return gs_fail(f->err, GS_ENOSPC, "out of memory for a window of the symbol table");
-	lnx_read_sparse(f->g, GPA(at.a - before), window, (size_t)(before + after));
-	enum gs_code rc = kallsyms_decode(window, (size_t)(before + after), (size_t)before, false,
-					  &f->k->ks, f->err);
+	lnx_read_sparse(f->g, GPA(at.a - before), window, size);
+	enum gs_code rc = kallsyms_decode(window, size, (size_t)before, false, &f->k->ks, f->err);
 	free(window);
 	if (rc)
 		return rc;
@@ -231,22 +307,22 @@ enum lnx_verdict lnx_try_tables(struct lnx_finder *f, gpa_t token_index)
 static enum gs_code place_reference(struct lnx_finder *f, gpa_t image)
 {
 	struct kallsyms *ks = &f->k->ks;
-	uint64_t base;
+	uint64_t base, text;
 
 	if (kallsyms_copy(&f->hints->reference->ks, ks))
 		return gs_fail(f->err, GS_ENOSPC, "out of memory for the symbol table");
-	if (ks->style == 'C') {
-		kallsyms_rebase(ks, image.a);
-		ks->absolute = false; /* as if guest-virtual were guest-physical */
+	/* the kernel itself has relocated its base, which may be lost as any other word */
+	if (ks->style != 'C' && !guest_read_u64(f->g, GPA(image.a + ks->base_at), &base) &&
+	    kallsyms_is_address(base)) {
+		kallsyms_rebase(ks, base);
 		return GS_OK;
 	}
-	/* the kernel itself has relocated its base */
-	if (guest_read_u64(f->g, GPA(image.a + ks->base_at), &base) || !base)
-		return gs_fail(f->err, GS_ENOENT,
-			       "the kernel image given is at guest-physical %#" PRIx64
-			       ", but where it was relocated to cannot be read",
-			       image.a);
-	kallsyms_rebase(ks, base);
+	if (kallsyms_find(ks, "_stext", &text))
+		return gs_fail(f->err, GS_EMALFORMED,
+			       "the symbol table lacks the ends of the kernel's text");
+	/* as if guest-virtual were guest-physical: offsets may count from another symbol than _text */
+	kallsyms_rebase(ks, image.a + TEXT_AT - text);
+	ks->absolute = false;
 	return GS_OK;
 }
 
@@ -273,9 +349,11 @@ enum lnx_verdict lnx_try_reference(struct lnx_finder *f, gpa_t image, gpa_t proo
 /* The search is over: what came of it. */
 static enum gs_code conclude(struct lnx_finder *f, enum lnx_verdict v)
 {
-	if (v == LNX_DONE)
+	const bool has_best = f->best && f->best_evidence >= 0;
+
+	if (v == LNX_DONE && !(f->rc == GS_ETOOBIG && has_best))
 		return f->rc;
-	if (f->best && f->best_evidence >= 0) {
+	if (has_best) {
 		f->k = f->best;
 		f->best = NULL;
 		return GS_OK;

@@ -219,12 +219,6 @@ static bool find_name_tables(const uint8_t *data, size_t token_table, struct nam
 
 /* --- addresses --- */
 
-/* Linux' kernel half; also the test that tells a base from other data. */
-static bool is_kernel_address(uint64_t a)
-{
-	return a >> 52 == 0xfff;
-}
-
 /*
  * An image has less than 2 GiB, and its text lies before its read-only data: the first offset is
  * small when it counts from the base, and negative when it counts from its own place. So neither
@@ -279,7 +273,7 @@ static bool base_after(const uint8_t *data, size_t size, size_t end, bool is_fil
 			break;
 		ks->base_at = at;
 		ks->relative_base = gs_get_u64(data + at);
-		if (is_kernel_address(ks->relative_base) || (is_file && !ks->relative_base))
+		if (kallsyms_is_address(ks->relative_base) || (is_file && !ks->relative_base))
 			return true;
 		if (ks->relative_base)
 			break;
@@ -442,6 +436,7 @@ uint32_t kallsyms_upper_bound(const struct kallsyms *ks, uint64_t address)
 static enum gs_code copy_names(const uint8_t *data, const struct name_tables *t, size_t token_index,
 			       struct kallsyms *ks)
 {
+	ks->names_at = t->names;
 	ks->names_size = t->names_end - t->names;
 	ks->names = malloc(ks->names_size);
 	ks->address = gs_array_alloc(t->n, sizeof(*ks->address));
@@ -519,6 +514,19 @@ enum gs_code kallsyms_copy(const struct kallsyms *from, struct kallsyms *to)
 		return GS_OK;
 	kallsyms_deinit(to);
 	return GS_ENOSPC;
+}
+
+bool kallsyms_is_same(const struct kallsyms *a, const struct kallsyms *b)
+{
+	if (a->n != b->n || a->names_size != b->names_size ||
+	    memcmp(a->names, b->names, a->names_size) != 0 ||
+	    memcmp(a->token_index, b->token_index, sizeof(a->token_index)) != 0 ||
+	    memcmp(a->tokens, b->tokens, sizeof(a->tokens)) != 0)
+		return false;
+	for (uint32_t i = 1; i < a->n; i++)
+		if (a->address[i] - a->address[0] != b->address[i] - b->address[0])
+			return false;
+	return true;
 }
 
 void kallsyms_deinit(struct kallsyms *ks)

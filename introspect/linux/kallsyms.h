@@ -43,6 +43,7 @@ struct kallsyms {
 	uint64_t relative_base; /* styles A and B */
 	uint64_t base_at;	/* offset of relative_base in the bytes it was found in */
 	uint64_t token_table;	/* ... of token_table */
+	uint64_t names_at;	/* ... of names */
 	uint64_t *address;	/* n, ascending; style C: offset in those bytes + bias */
 	uint32_t *name_offset;	/* n, into names */
 	uint8_t *names;		/* compressed */
@@ -80,6 +81,15 @@ bool kallsyms_has_tokens(const uint8_t *data, size_t size, size_t token_index);
 GS_MUST_USE enum gs_code kallsyms_decode(const uint8_t *data, size_t size, size_t token_index,
 					 bool is_file, struct kallsyms *ks_out,
 					 struct gs_error *err);
+
+/** Whether a word is an address in the kernel's half, as a base that was relocated is. */
+static inline bool kallsyms_is_address(uint64_t word)
+{
+	return word >> 52 == 0xfff;
+}
+
+/** Whether both are the table of one build, wherever it was loaded. */
+bool kallsyms_is_same(const struct kallsyms *a, const struct kallsyms *b);
 
 /** @return GS_OK; GS_ENOSPC. @p to: freed by kallsyms_deinit(), also after a failure */
 GS_MUST_USE enum gs_code kallsyms_copy(const struct kallsyms *from, struct kallsyms *to);

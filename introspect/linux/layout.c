@@ -142,7 +142,9 @@ static enum gs_code take_given_types(struct lnx_finder *f, const struct rodata_s
 {
 	const struct lnx_hints *hints = f->hints;
 
-	if (hints->reference && hints->reference->has_types) {
+	/* those of another build would be wrong without a sign */
+	if (hints->reference && hints->reference->has_types &&
+	    kallsyms_is_same(&hints->reference->ks, &f->k->ks)) {
 		f->k->types = hints->reference->types;
 		f->k->found.types_by = LNX_BY_REFERENCE;
 	} else if (hints->profile) {

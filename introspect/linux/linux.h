@@ -306,6 +306,13 @@ gva_t lnx_init_task(const struct lnx_kernel *k);
 GS_MUST_USE enum gs_code lnx_idle_task(struct lnx_view *v, uint64_t tpidr_el1, gva_t *task_out);
 
 /**
+ * Whether a CPU executes its idle task, as its run queue says: also of a CPU that is running.
+ *
+ * @return GS_OK; GS_ENOENT: its run queue was not found (yet); GS_EFAULT
+ */
+GS_MUST_USE enum gs_code lnx_cpu_is_idle(struct lnx_view *v, uint64_t tpidr_el1, bool *idle_out);
+
+/**
  * The per-CPU offset of a CPU as the kernel's own table has it, for sources that do not know
  * TPIDR_EL1.
  *

@@ -4,10 +4,22 @@
 
 #include "introspect/linux/finder.h"
 
-/* Descriptors read to find a table by what it maps: the largest kernels have some 200,000 leaves. */
-#define ROOT_BUDGET	 (UINT64_C(1) << 24)
+/*
+ * Descriptors read to find a table by what it maps: the largest kernels have some 200,000 leaves
+ * above their image. One that is no directory may lead in circles, and shall leave the others some.
+ */
+#define ROOT_BUDGET	(UINT64_C(1) << 24)
+#define ROOT_BUDGET_ONE (ROOT_BUDGET / 8)
+/*
+ * Bits of a table's descriptor that the CPU ignores (DDI 0487J.a, D8.3.1) and Linux leaves 0; its
+ * leaves have UXN or PXN among them, the kernel's as well as those of processes (5.10 to 7.3).
+ */
+#define NOT_TABLE (UINT64_C(0xff) << 51)
+/* Entries of a first table besides those of the linear map. */
 #define ROOT_ENTRIES_MAX 64
 #define TEXT_SAMPLES	 16
+/* Execute-never at EL1 (DDI 0487J.a, D8.3.2). */
+#define DESCRIPTOR_PXN (UINT64_C(1) << 53)
 /* Blocks of 2, 32 or 512 MiB, by the size of pages. */
 #define IMAGE_LEVEL_MIN 2
 
@@ -33,8 +45,9 @@ bool lnx_regime_of(const struct lnx_finder *f, uint32_t vcpu, uint32_t variant,
 }
 
 /*
- * Whether all of the text lies where the offset says, as it does in no table that is read with the
- * wrong page size. Symbols of style C count from physical addresses until the offset is known.
+ * Whether all of the text lies where the offset says and can be executed: the first it does in no
+ * table that is read with the wrong page size, the second not in the linear map. Symbols of style C
+ * count from physical addresses until the offset is known.
  */
 static bool maps_text(const struct lnx_finder *f, const struct a64_regime *r, uint64_t voffset)
 {
@@ -47,7 +60,8 @@ static bool maps_text(const struct lnx_finder *f, const struct a64_regime *r, ui
 		uint64_t va = start + (end - start) / TEXT_SAMPLES * i + bias;
 		struct a64_mapping m;
 
-		if (a64_translate(r, f->g, GVA(va), &m) || m.pa.a != va - voffset)
+		if (a64_translate(r, f->g, GVA(va), &m) || m.pa.a != va - voffset ||
+		    (m.descriptor & DESCRIPTOR_PXN))
 			return false;
 	}
 	return true;
@@ -88,12 +102,23 @@ static bool anchor_by_address(struct lnx_finder *f, const struct a64_regime *r, 
 }
 
 /*
+ * An address that is surely mapped. _text may be the first symbol, but what is before _stext is not
+ * mapped from 5.11 to 6.15, and its address is used for something else.
+ */
+static uint64_t text_address(const struct kallsyms *ks)
+{
+	uint64_t va;
+
+	return kallsyms_find(ks, "_stext", &va) ? ks->address[0] : va;
+}
+
+/*
  * A table that is sorted by place-relative offsets says nothing of virtual addresses: registers do.
  */
 static bool anchor_by_registers(struct lnx_finder *f, const struct a64_regime *r,
 				const struct guest_vcpu_regs *regs)
 {
-	uint64_t candidates[] = { regs->vbar_el1, regs->pc, regs->x[30], regs->elr_el1 };
+	uint64_t candidates[] = { regs->vbar_el1, regs->elr_el1, regs->pc, regs->x[30] };
 
 	for (size_t i = 0; i < ARRAY_SIZE(candidates); i++)
 		if (anchor_by_address(f, r, a64_strip(candidates[i], r->half[1].va_bits)))
@@ -104,13 +129,14 @@ static bool anchor_by_registers(struct lnx_finder *f, const struct a64_regime *r
 static bool place_by_registers(struct lnx_finder *f)
 {
 	const struct kallsyms *ks = &f->k->ks;
+	const uint64_t text = text_address(ks);
 
 	for (uint32_t variant = 0; variant < LNX_TABLES_PER_VCPU; variant++) {
 		for (uint32_t i = 0; i < f->vcpus; i++) {
 			struct a64_regime r;
 
 			if (lnx_regime_of(f, i, variant, &r) &&
-			    (ks->absolute ? anchor_by_address(f, &r, ks->address[0])
+			    (ks->absolute ? anchor_by_address(f, &r, text)
 					  : anchor_by_registers(f, &r, &f->regs[i])))
 				return true;
 		}
@@ -138,24 +164,57 @@ static bool regime_of_shape(const struct shape *s, struct a64_regime *r)
 	return !a64_regime_init(r, tcr, 0, 0) && r->half[1].enabled;
 }
 
-/* Entries of a top table are few and lead to RAM; what else lies in the image is hardly so. */
-static bool looks_like_root(const struct lnx_finder *f, const struct a64_half *h, gpa_t table)
+/*
+ * Entries of a first table are few and lead to RAM, to a table or to a block of the linear map; what
+ * else lies in the image is hardly so.
+ */
+static bool looks_like_root(const struct lnx_finder *f, const struct a64_half *h)
 {
-	uint32_t valid = 0;
+	const unsigned int stride = h->granule_bits - 3u;
+	const unsigned int lsb = h->granule_bits + (unsigned int)(3 - h->start_level) * stride;
+	const uint64_t n = UINT64_C(1) << (h->va_bits - lsb);
+	const uint64_t most = ROOT_ENTRIES_MAX + 2 * (guest_ram_size(f->g) >> lsb);
+	uint64_t valid = 0, entry[64];
 
-	for (uint64_t i = 0; i < 512; i++) {
-		uint64_t entry;
+	for (uint64_t i = 0; i < n; i++) {
+		const uint64_t part = gs_min(n, ARRAY_SIZE(entry)), at = i % part;
 
-		if (guest_read_u64(f->g, GPA(table.a + i * sizeof(entry)), &entry))
+		if (!at && guest_read(f->g, GPA(h->table.a + i * sizeof(entry[0])), entry,
+				      (size_t)part * sizeof(entry[0])))
 			return false;
-		if (!entry)
+		if (!entry[at])
 			continue;
-		uint64_t next = BITS(entry, 47, h->granule_bits) << h->granule_bits;
-		if ((entry & 3) != 3 || !guest_range_find(f->g, GPA(next)))
+		uint64_t next = BITS(entry[at], 47, h->granule_bits) << h->granule_bits;
+		if (!(entry[at] & 1) || !guest_range_find(f->g, GPA(next)) || ++valid > most)
 			return false;
-		valid++;
 	}
-	return valid && valid <= ROOT_ENTRIES_MAX;
+	return valid;
+}
+
+/* The directory is part of the image, and so it maps itself; a table further down does not. */
+static bool maps_itself(const struct lnx_finder *f)
+{
+	const struct a64_regime *r = &f->k->regime;
+	const gpa_t table = r->half[1].table;
+	struct a64_mapping m;
+
+	return !a64_translate(r, f->g, GVA(table.a + f->k->voffset), &m) && m.pa.a == table.a;
+}
+
+/* With pages of 4K and no blocks the linear map takes a descriptor for each page. */
+static uint64_t linear_budget(const struct guest *g)
+{
+	return ROOT_BUDGET + 2 * (guest_ram_size(g) >> 12);
+}
+
+/*
+ * The image has addresses in the upper half of the kernel's, which are those of 48 bits where there
+ * are 52 (KIMAGE_VADDR in arch/arm64/include/asm/memory.h, 5.4 to 7.3). A directory of 48 bits that
+ * is read as one of 52 maps all to addresses below.
+ */
+static bool is_image_address(const struct a64_half *h, gva_t va)
+{
+	return va.a >= ~UINT64_C(0) << (gs_min(h->va_bits, 48) - 1);
 }
 
 /*
@@ -164,29 +223,40 @@ static bool looks_like_root(const struct lnx_finder *f, const struct a64_half *h
  */
 static bool anchor_by_mappings(struct lnx_finder *f, const struct a64_regime *r, uint64_t *budget)
 {
-	gva_t image, linear;
+	const uint64_t all = gs_min(*budget, ROOT_BUDGET_ONE);
+	uint64_t left = all, whole = linear_budget(f->g);
 	const gpa_t pa = f->k->proof_pa;
+	gva_t image, linear;
 
-	return looks_like_root(f, &r->half[1], r->half[1].table) &&
-	       a64_find_mapping(r, f->g, pa, A64_HIGHEST, budget, &image) &&
-	       anchor(f, r, image.a - pa.a) &&
-	       a64_find_mapping(r, f->g, pa, A64_LOWEST, budget, &linear) && linear.a != image.a;
+	if (!looks_like_root(f, &r->half[1]))
+		return false;
+	bool found = a64_find_mapping(r, f->g, pa, A64_HIGHEST, NOT_TABLE, &left, &image);
+	*budget -= all - left;
+	return found && is_image_address(&r->half[1], image) && anchor(f, r, image.a - pa.a) &&
+	       maps_itself(f) &&
+	       a64_find_mapping(r, f->g, pa, A64_LOWEST, NOT_TABLE, &whole, &linear) &&
+	       linear.a != image.a;
 }
+
+/* What the search for the page directory goes by. */
+struct directory_search {
+	struct a64_regime shape[ARRAY_SIZE(shapes)];
+	uint64_t text;	 /* address of the text, of a table that has addresses */
+	uint64_t budget; /* for one that has not */
+};
 
 /* Whether the page directory of the kernel, in one of its forms for pages of this size, is at @p at. */
 static bool is_directory(struct lnx_finder *f, gpa_t at, unsigned int granule_bits,
-			 uint64_t *budget)
+			 struct directory_search *s)
 {
-	const struct kallsyms *ks = &f->k->ks;
+	for (size_t i = 0; i < ARRAY_SIZE(shapes); i++) {
+		struct a64_regime *r = &s->shape[i];
 
-	for (size_t s = 0; s < ARRAY_SIZE(shapes); s++) {
-		struct a64_regime r;
-
-		if (shapes[s].granule_bits != granule_bits || !regime_of_shape(&shapes[s], &r))
+		if (shapes[i].granule_bits != granule_bits)
 			continue;
-		r.half[1].table = at;
-		if (ks->absolute ? anchor_by_address(f, &r, ks->address[0])
-				 : anchor_by_mappings(f, &r, budget))
+		r->half[1].table = at;
+		if (f->k->ks.absolute ? anchor_by_address(f, r, s->text) && maps_itself(f)
+				      : anchor_by_mappings(f, r, &s->budget))
 			return true;
 	}
 	return false;
@@ -200,21 +270,22 @@ static bool is_directory(struct lnx_finder *f, gpa_t at, unsigned int granule_bi
 static bool place_by_search(struct lnx_finder *f)
 {
 	static const unsigned int granules[] = { 12, 14, 16 };
-	const struct guest_range *range = guest_range_find(f->g, f->k->proof_pa);
-	const uint64_t offset = f->k->proof_pa.a - range->start.a;
-	const uint64_t above = gs_min(range->size - offset, LNX_IMAGE_REACH);
-	const uint64_t below = gs_min(offset, LNX_IMAGE_REACH);
-	uint64_t budget = ROOT_BUDGET;
+	/* a dump may lack pages, and be in pieces where it does */
+	const uint64_t below = gs_min(f->k->proof_pa.a, LNX_IMAGE_REACH);
+	struct directory_search s = { .text = text_address(&f->k->ks), .budget = ROOT_BUDGET };
 
+	for (size_t i = 0; i < ARRAY_SIZE(shapes); i++)
+		if (!regime_of_shape(&shapes[i], &s.shape[i]))
+			return false;
 	for (size_t i = 0; i < ARRAY_SIZE(granules); i++) {
 		const uint64_t page = UINT64_C(1) << granules[i];
 		const uint64_t middle = f->k->proof_pa.a & ~(page - 1);
 
-		for (uint64_t d = 0; d < above; d += page)
-			if (is_directory(f, GPA(middle + d), granules[i], &budget))
+		for (uint64_t d = 0; d < LNX_IMAGE_REACH; d += page)
+			if (is_directory(f, GPA(middle + d), granules[i], &s))
 				return true;
 		for (uint64_t d = page; d < below; d += page)
-			if (is_directory(f, GPA(middle - d), granules[i], &budget))
+			if (is_directory(f, GPA(middle - d), granules[i], &s))
 				return true;
 	}
 	return false;
@@ -234,7 +305,7 @@ static bool place_by_vmcoreinfo(struct lnx_finder *f)
 		if (!regime_of_shape(&shapes[s], &r))
 			continue;
 		r.half[1].table = GPA(directory - voffset);
-		if (anchor(f, &r, voffset))
+		if (anchor(f, &r, voffset) && maps_itself(f))
 			return true;
 	}
 	return false;
@@ -264,10 +335,10 @@ enum gs_code lnx_find_place(struct lnx_finder *f)
 
 bool lnx_linear_offset(const struct lnx_kernel *k, const struct guest *g, uint64_t *offset_out)
 {
-	uint64_t budget = ROOT_BUDGET;
+	uint64_t budget = linear_budget(g);
 	gva_t linear;
 
-	if (!a64_find_mapping(&k->regime, g, k->proof_pa, A64_LOWEST, &budget, &linear))
+	if (!a64_find_mapping(&k->regime, g, k->proof_pa, A64_LOWEST, NOT_TABLE, &budget, &linear))
 		return false;
 	*offset_out = linear.a - k->proof_pa.a;
 	return *offset_out != k->voffset;

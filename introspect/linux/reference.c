@@ -14,21 +14,31 @@
 
 #include "base/file.h"
 #include "base/util.h"
+#include "introspect/linux/kernel.h"
 
 /* The largest image seen has 47 MB (7.3, 16K pages). */
 #define IMAGE_MAX    (UINT64_C(256) << 20)
 #define SEGMENTS_MAX 256
 #define TYPES_MAX    64
+/* Places that look like a symbol table; a kernel has one. */
+#define TABLES_MAX 32
 /* arm64 Image header (Documentation/arch/arm64/booting.rst) */
 #define IMAGE_MAGIC_AT 56
 #define ZBOOT_MAGIC_AT 4
 
 /* --- the file --- */
 
+static enum gs_code cut_off(struct gs_error *err)
+{
+	return gs_fail(err, GS_EMALFORMED, "is cut off (an incomplete copy?)");
+}
+
 static enum gs_code read_at(int fd, void *buf, size_t size, uint64_t at, struct gs_error *err)
 {
 	size_t done = 0;
 
+	if (at > INT64_MAX - size)
+		return cut_off(err);
 	while (done < size) {
 		ssize_t n = pread(fd, (char *)buf + done, size - done, (off_t)(at + done));
 
@@ -37,7 +47,7 @@ static enum gs_code read_at(int fd, void *buf, size_t size, uint64_t at, struct 
 		if (n < 0)
 			return gs_fail_errno(err, gs_code_of_errno(errno), errno, "cannot be read");
 		if (!n)
-			return gs_fail(err, GS_EMALFORMED, "is cut off (an incomplete copy?)");
+			return cut_off(err);
 		done += (size_t)n;
 	}
 	return GS_OK;
@@ -55,8 +65,8 @@ static enum gs_code check_vmlinux(const Elf64_Ehdr *h, struct gs_error *err)
 }
 
 /* Lay the segments out as objcopy does for the Image: by address, the lowest first. */
-static enum gs_code load_segments(int fd, const Elf64_Phdr *ph, size_t n, struct lnx_reference *ref,
-				  struct gs_error *err)
+static enum gs_code load_segments(int fd, uint64_t size, const Elf64_Phdr *ph, size_t n,
+				  struct lnx_reference *ref, struct gs_error *err)
 {
 	uint64_t base = UINT64_MAX, end = 0, last;
 
@@ -65,6 +75,8 @@ static enum gs_code load_segments(int fd, const Elf64_Phdr *ph, size_t n, struct
 			continue;
 		if (!gs_add(ph[i].p_vaddr, ph[i].p_filesz, &last))
 			return gs_fail(err, GS_EMALFORMED, "has a segment that wraps");
+		if (!gs_in_range(ph[i].p_offset, ph[i].p_filesz, 0, size))
+			return cut_off(err);
 		base = gs_min(base, ph[i].p_vaddr);
 		end = gs_max(end, last);
 	}
@@ -88,7 +100,8 @@ static enum gs_code load_segments(int fd, const Elf64_Phdr *ph, size_t n, struct
 	return GS_OK;
 }
 
-static enum gs_code read_vmlinux(int fd, struct lnx_reference *ref, struct gs_error *err)
+static enum gs_code read_vmlinux(int fd, uint64_t size, struct lnx_reference *ref,
+				 struct gs_error *err)
 {
 	Elf64_Ehdr h;
 	enum gs_code rc = read_at(fd, &h, sizeof(h), 0, err);
@@ -101,7 +114,7 @@ static enum gs_code read_vmlinux(int fd, struct lnx_reference *ref, struct gs_er
 	if (!ph)
 		return gs_fail(err, GS_ENOSPC, "out of memory");
 	rc = read_at(fd, ph, h.e_phnum * sizeof(*ph), h.e_phoff, err);
-	return rc ? rc : load_segments(fd, ph, h.e_phnum, ref, err);
+	return rc ? rc : load_segments(fd, size, ph, h.e_phnum, ref, err);
 }
 
 /* Plain and gzip files alike, as zlib reads them. */
@@ -130,16 +143,20 @@ static enum gs_code read_image(int fd, struct lnx_reference *ref, struct gs_erro
 		n = gzread(gz, ref->image + ref->size, (unsigned int)(room - ref->size));
 		ref->size += n > 0 ? (size_t)n : 0;
 	}
-	gzclose_r(gz);
+	/* all there is was read, and more should be */
+	const bool cut = gzclose_r(gz) == Z_BUF_ERROR && !n;
 	if (n < 0)
 		return gs_fail(err, GS_EMALFORMED, "cannot be read as gzip data");
+	if (cut)
+		return cut_off(err);
 	if (n && ref->size > IMAGE_MAX)
 		return gs_fail(err, GS_ETOOBIG, "is larger than a kernel (over %" PRIu64 " MiB)",
 			       IMAGE_MAX >> 20);
 	return n ? gs_fail(err, GS_ENOSPC, "out of memory for the image") : GS_OK;
 }
 
-static enum gs_code read_file(int fd, struct lnx_reference *ref, struct gs_error *err)
+static enum gs_code read_file(int fd, uint64_t size, struct lnx_reference *ref,
+			      struct gs_error *err)
 {
 	uint8_t magic[4];
 	enum gs_code rc = read_at(fd, magic, sizeof(magic), 0, err);
@@ -147,7 +164,7 @@ static enum gs_code read_file(int fd, struct lnx_reference *ref, struct gs_error
 	if (rc)
 		return rc;
 	if (!memcmp(magic, ELFMAG, SELFMAG))
-		return read_vmlinux(fd, ref, err);
+		return read_vmlinux(fd, size, ref, err);
 	rc = read_image(fd, ref, err);
 	if (rc)
 		return rc;
@@ -164,10 +181,13 @@ static enum gs_code read_file(int fd, struct lnx_reference *ref, struct gs_error
 
 static enum gs_code find_symbols(struct lnx_reference *ref, struct gs_error *err)
 {
+	uint32_t tried = 0;
 	size_t at = 0;
 
-	while ((at = kallsyms_next_candidate(ref->image, ref->size, at)) < ref->size) {
+	while (tried < TABLES_MAX &&
+	       (at = kallsyms_next_candidate(ref->image, ref->size, at)) < ref->size) {
 		if (kallsyms_has_tokens(ref->image, ref->size, at)) {
+			tried++;
 			enum gs_code rc =
 				kallsyms_decode(ref->image, ref->size, at, true, &ref->ks, err);
 			if (!rc || rc == GS_ENOSPC)
@@ -175,7 +195,8 @@ static enum gs_code find_symbols(struct lnx_reference *ref, struct gs_error *err
 		}
 		at += 2;
 	}
-	return gs_fail(err, GS_EMALFORMED, "has no symbol table (built without CONFIG_KALLSYMS?)");
+	return gs_fail(err, GS_EMALFORMED,
+		       "has no symbol table (cut off, or built without CONFIG_KALLSYMS?)");
 }
 
 static void find_types(struct lnx_reference *ref)
@@ -199,11 +220,12 @@ static void find_types(struct lnx_reference *ref)
 /* The names are constant, and unlike any other kernel's. */
 static void choose_samples(struct lnx_reference *ref)
 {
-	size_t end = (size_t)ref->ks.token_table;
-	size_t names = (size_t)gs_min(ref->ks.names_size, end);
+	const size_t step = ref->ks.names_size / (LNX_SAMPLES + 1);
 
+	/* none crosses a page, nor do the bytes by which the kernel is known again */
 	for (size_t i = 0; i < LNX_SAMPLES; i++)
-		ref->sample[i] = (end - names / (LNX_SAMPLES + 1) * (i + 1)) & ~(size_t)255;
+		ref->sample[i] =
+			(ref->ks.names_at + step * (i + 1)) & ~(size_t)(LNX_PROOF_BYTES - 1);
 }
 
 enum gs_code lnx_reference_open(const char *path, struct lnx_reference **ref_out,
@@ -219,7 +241,7 @@ enum gs_code lnx_reference_open(const char *path, struct lnx_reference **ref_out
 	struct lnx_reference *ref = calloc(1, sizeof(*ref));
 	if (!ref)
 		return gs_fail(err, GS_ENOSPC, "out of memory");
-	enum gs_code rc = read_file(fd, ref, err);
+	enum gs_code rc = read_file(fd, (uint64_t)st.st_size, ref, err);
 	if (!rc)
 		rc = find_symbols(ref, err);
 	if (rc) {
@@ -241,23 +263,33 @@ void lnx_reference_destroy(struct lnx_reference *ref)
 	free(ref);
 }
 
+/* Whether bytes of memory are those of the image; memory that was never written is left alone. */
+static bool is_sample(const struct lnx_reference *ref, const struct guest *g, size_t sample,
+		      gpa_t at)
+{
+	uint8_t bytes[LNX_SAMPLE_BYTES];
+	gpa_t data, end;
+
+	if (g->ops->next_data &&
+	    (!g->ops->next_data(g->priv, at, GPA(at.a + sizeof(bytes)), &data, &end) ||
+	     data.a != at.a))
+		return false;
+	return !guest_read(g, at, bytes, sizeof(bytes)) &&
+	       !memcmp(bytes, ref->image + sample, sizeof(bytes));
+}
+
 uint32_t lnx_reference_match(const struct lnx_reference *ref, const struct guest *g, gpa_t image,
 			     gpa_t *proof_out)
 {
 	uint32_t matches = 0;
 
 	for (size_t i = 0; i < LNX_SAMPLES; i++) {
-		uint8_t bytes[LNX_SAMPLE_BYTES];
-		gpa_t at;
+		const gpa_t at = GPA(image.a + ref->sample[i]);
 
 		/* more are missing than may be */
 		if (i - matches > LNX_SAMPLES - LNX_SAMPLES_NEEDED)
 			return 0;
-		if (!gs_add(image.a, ref->sample[i], &at.a) ||
-		    guest_read(g, at, bytes, sizeof(bytes)) ||
-		    memcmp(bytes, ref->image + ref->sample[i], sizeof(bytes)) != 0)
-			continue;
-		if (!matches++)
+		if (at.a >= image.a && is_sample(ref, g, ref->sample[i], at) && !matches++)
 			*proof_out = at;
 	}
 	return matches;

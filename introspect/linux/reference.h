@@ -16,7 +16,8 @@
 struct lnx_reference {
 	uint8_t *image; /* from _text on */
 	size_t size;
-	struct kallsyms ks;	    /* addresses: offsets from _text */
+	/* addresses: offsets from _text, or styles A and B: from what relative_base is (_stext, say) */
+	struct kallsyms ks;
 	size_t sample[LNX_SAMPLES]; /* offsets from _text */
 	bool has_types;
 	struct lnx_types types;

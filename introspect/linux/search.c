@@ -109,6 +109,8 @@ static enum lnx_verdict scan_around(struct lnx_finder *f, gpa_t at, uint64_t bef
  */
 static enum lnx_verdict by_registers(struct lnx_finder *f)
 {
+	gpa_t done = { UINT64_MAX };
+
 	for (uint32_t i = 0; i < f->vcpus; i++) {
 		struct a64_regime r;
 		struct a64_mapping m;
@@ -116,9 +118,13 @@ static enum lnx_verdict by_registers(struct lnx_finder *f)
 		if (!(f->regs[i].valid & GUEST_REGS_VBAR) || !lnx_regime_of(f, i, 0, &r) ||
 		    a64_translate(&r, f->g, GVA(f->regs[i].vbar_el1), &m))
 			continue;
+		/* hundreds of vCPUs have the same vectors, or the same few */
+		if (m.pa.a >= done.a && m.pa.a - done.a < LNX_SCAN_CHUNK)
+			continue;
 		enum lnx_verdict v = scan_around(f, m.pa, 0, LNX_IMAGE_REACH);
 		if (v == LNX_DONE)
 			return v;
+		done = m.pa;
 	}
 	return LNX_GO_ON;
 }
@@ -210,12 +216,31 @@ static enum lnx_verdict by_scan(struct lnx_finder *f)
 	for (uint32_t i = 0; v == LNX_GO_ON && i < f->g->range_count; i++) {
 		const struct guest_range *r = &f->g->ranges[i];
 
-		v = scan(f, r->start.a, r->start.a + r->size);
+		/* tables may begin in the range before */
+		v = scan(f, r->start.a - gs_min(r->start.a, SCAN_OVERLAP), r->start.a + r->size);
 	}
 	return v;
 }
 
 /* --- by a reference --- */
+
+/* Where an image may begin of which something has ever been written. */
+static bool next_image(const struct lnx_finder *f, const struct guest_range *r, uint64_t size,
+		       uint64_t *at)
+{
+	const gpa_t end = GPA(r->start.a + r->size);
+	gpa_t data, data_end;
+
+	if (*at >= end.a)
+		return false;
+	if (!f->g->ops->next_data)
+		return true;
+	if (!f->g->ops->next_data(f->g->priv, GPA(*at), end, &data, &data_end))
+		return false;
+	if (data.a > *at && data.a - *at > size)
+		*at = gs_align_up(data.a - size, IMAGE_EVERY);
+	return true;
+}
 
 static enum lnx_verdict by_reference(struct lnx_finder *f)
 {
@@ -225,8 +250,8 @@ static enum lnx_verdict by_reference(struct lnx_finder *f)
 	for (uint32_t i = 0; ref && i < f->g->range_count; i++) {
 		const struct guest_range *r = &f->g->ranges[i];
 
-		for (uint64_t at = gs_align_up(r->start.a, IMAGE_EVERY); at < r->start.a + r->size;
-		     at += IMAGE_EVERY) {
+		for (uint64_t at = gs_align_up(r->start.a, IMAGE_EVERY);
+		     next_image(f, r, ref->size, &at); at += IMAGE_EVERY) {
 			if (lnx_reference_match(ref, f->g, GPA(at), &proof) < LNX_SAMPLES_NEEDED)
 				continue;
 			enum lnx_verdict v = lnx_try_reference(f, GPA(at), proof);
@@ -253,8 +278,8 @@ enum lnx_verdict lnx_search(struct lnx_finder *f)
 	for (size_t i = 0; v == LNX_GO_ON && i < ARRAY_SIZE(ways); i++) {
 		f->way = (enum lnx_way)i;
 		v = ways[i](f);
-		/* nothing can prove it, or nothing contradicts it: the scan would take long for nothing */
-		if (v == LNX_GO_ON && f->best && f->best_evidence >= 0)
+		/* nothing contradicts the best one: the scan would take long for nothing */
+		if (v == LNX_GO_ON && i == LNX_BY_SAMPLING && f->best && f->best_evidence >= 0)
 			break;
 	}
 	return v;

@@ -10,27 +10,35 @@
 #define TEXT_START "OSRELEASE="
 #define TEXT_EVERY UINT64_C(4096)
 
+/* All of the characters are a number; what would not fit is none. */
+static bool take_number(const char *from, size_t len, int base, uint64_t *value_out)
+{
+	char text[32], *stop;
+
+	if (!len || len >= sizeof(text))
+		return false;
+	memcpy(text, from, len);
+	text[len] = '\0';
+	errno = 0;
+	*value_out = strtoull(text, &stop, base);
+	return !errno && stop == text + len;
+}
+
 bool lnx_vmcoreinfo_number(const struct lnx_hints *hints, const char *key, uint64_t *value_out)
 {
-	const char *at = hints->vmcoreinfo, *end = at ? at + hints->vmcoreinfo_size : NULL;
+	const char *at = hints->vmcoreinfo;
+	/* notes may be padded with NULs: the first one ends the text */
+	const char *end = at ? at + strnlen(at, hints->vmcoreinfo_size) : NULL;
 	size_t len = strlen(key);
 
 	while (at && at < end) {
 		const char *line_end = memchr(at, '\n', (size_t)(end - at));
 		size_t line = (size_t)((line_end ? line_end : end) - at);
 
-		if (line > len + 1 && !memcmp(at, key, len) && at[len] == '=') {
-			char text[32];
-			size_t n = gs_min(line - len - 1, sizeof(text) - 1);
-
-			memcpy(text, at + len + 1, n);
-			text[n] = '\0';
-			char *stop;
-			errno = 0;
-			/* SYMBOL() and KERNELOFFSET are hexadecimal without 0x, NUMBER() as it likes */
-			*value_out = strtoull(text, &stop, strncmp(key, "NUMBER", 6) ? 16 : 0);
-			return !errno && stop != text && !*stop;
-		}
+		/* SYMBOL() and KERNELOFFSET are hexadecimal without 0x, NUMBER() as it likes */
+		if (line > len && !memcmp(at, key, len) && at[len] == '=')
+			return take_number(at + len + 1, line - len - 1,
+					   strncmp(key, "NUMBER", 6) ? 16 : 0, value_out);
 		at = line_end ? line_end + 1 : NULL;
 	}
 	return false;

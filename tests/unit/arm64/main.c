@@ -9,6 +9,7 @@ int main(void)
 	SRunner *sr = srunner_create(suite_regime());
 
 	srunner_add_suite(sr, suite_walk());
+	srunner_add_suite(sr, suite_mapping());
 	srunner_add_suite(sr, suite_read());
 	srunner_add_suite(sr, suite_reference());
 	srunner_add_suite(sr, suite_insn());

@@ -7,6 +7,7 @@
 
 Suite *suite_regime(void);
 Suite *suite_walk(void);
+Suite *suite_mapping(void);
 Suite *suite_read(void);
 Suite *suite_reference(void);
 Suite *suite_insn(void);

@@ -3,20 +3,13 @@
 #include "tests/unit/linux/linux_guest.h"
 
 #include <check.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE	UINT64_C(4096)
 #define PTE_PXN (UINT64_C(1) << 53)
 #define PTE_UXN (UINT64_C(1) << 54)
-
-/* T1SZ 16, 4K, A1: as 5.10 on a cortex-a57 */
-#define TCR  UINT64_C(0x00500074b5503510)
-#define ASID (UINT64_C(0x22) << 48)
-
-#define EL1H 0x3c5
-#define EL0T 0
 
 /* --- symbols ---------------------------------------------------------------------------------- */
 
@@ -67,8 +60,8 @@ static const struct symtab_symbol special[] = {
 #define FILLERS	    1100
 #define FILLER_AT   0x1a000
 #define FILLER_SIZE 0x40
-
-static char filler_names[FILLERS][8];
+/* Two at one address: so they fit into the text, and the step is no alignment's. */
+#define MANY_SIZE 12
 
 static void add_symbol(struct linux_guest *g, uint64_t offset, const char *name, char type)
 {
@@ -78,8 +71,11 @@ static void add_symbol(struct linux_guest *g, uint64_t offset, const char *name,
 
 static void make_symbols(struct linux_guest *g)
 {
-	g->symbols = calloc(FILLERS + 100, sizeof(*g->symbols));
-	ck_assert_ptr_nonnull(g->symbols);
+	const unsigned int fillers = g->form.many ? LG_MANY : FILLERS;
+
+	g->symbols = calloc(fillers + 100, sizeof(*g->symbols));
+	g->names = calloc(fillers, sizeof(*g->names));
+	ck_assert(g->symbols && g->names);
 	if (g->form.data_symbols)
 		add_symbol(g, 0, "_text", 'T');
 	add_symbol(g, LG_STEXT, "_stext", 'T');
@@ -89,9 +85,11 @@ static void make_symbols(struct linux_guest *g)
 			   'T');
 	for (size_t i = 0; i < ARRAY_SIZE(special); i++)
 		add_symbol(g, special[i].address, special[i].name, special[i].type);
-	for (unsigned int i = 0; i < FILLERS; i++) {
-		snprintf(filler_names[i], sizeof(filler_names[i]), "fn_%04u", i % 10000);
-		add_symbol(g, FILLER_AT + FILLER_SIZE * i, filler_names[i], 't');
+	for (unsigned int i = 0; i < fillers; i++) {
+		snprintf(g->names[i], sizeof(g->names[i]), g->form.many ? "f%05u" : "fn_%04u",
+			 i % 100000);
+		add_symbol(g, FILLER_AT + (g->form.many ? MANY_SIZE * (i / 2) : FILLER_SIZE * i),
+			   g->names[i], 't');
 	}
 	add_symbol(g, LG_TRAMP_TEXT, "tramp_vectors", 'T');
 	add_symbol(g, LG_ETEXT, "_etext", 'D');
@@ -122,78 +120,123 @@ uint64_t lg_in(const struct linux_guest *g, const char *function)
 
 void *lg_at(struct linux_guest *g, uint64_t pa)
 {
-	ck_assert(pa >= LG_RAM && pa - LG_RAM < g->ram_size);
-	return g->ram + (pa - LG_RAM);
+	// an assertion that holds costs a system call, and this is called for every page
+	if (pa < g->ram_start || pa - g->ram_start >= g->ram_size)
+		ck_abort_msg("no RAM of the made-up guest: %#" PRIx64, pa);
+	return g->ram + (pa - g->ram_start);
 }
 
 void *lg_image(struct linux_guest *g, uint64_t offset)
 {
-	return lg_at(g, LG_IMAGE + offset);
+	return lg_at(g, g->image + offset);
 }
 
 uint64_t lg_pages(struct linux_guest *g, uint32_t n)
 {
 	uint64_t pa = g->next_page;
 
-	g->next_page += n * PAGE;
-	ck_assert_msg(g->next_page <= LG_RAM + g->ram_size, "the made-up guest needs more RAM");
+	g->next_page += n * g->page;
+	if (g->next_page > g->ram_start + g->ram_size)
+		ck_abort_msg("the made-up guest needs more RAM");
 	return pa;
 }
 
-/* The entry of a level-3 table for an address, with the tables before it made as needed. */
-static uint64_t *entry_of(struct linux_guest *g, uint64_t root, uint64_t va)
+/* Bits of an address below the index of a table: of the first one, of the largest block. */
+static unsigned int first_lsb(const struct lg_form *f)
 {
-	uint64_t table = root;
+	const unsigned int stride = f->granule_bits - 3u;
 
-	for (unsigned int lsb = 39;; lsb -= 9) {
-		uint64_t *entry = (uint64_t *)lg_at(g, table) + BITS(va, lsb + 8, lsb);
+	return f->granule_bits + (f->va_bits - f->granule_bits - 1u) / stride * stride;
+}
 
-		if (lsb == 12)
+static unsigned int block_lsb(const struct lg_form *f)
+{
+	return f->granule_bits + (f->granule_bits == 12 ? 2u : 1u) * (f->granule_bits - 3u);
+}
+
+/* The entry for an address in the table whose entries map 1 << @p last bytes. */
+static uint64_t *entry_of(struct linux_guest *g, uint64_t root, uint64_t va, unsigned int last)
+{
+	const unsigned int stride = g->form.granule_bits - 3u;
+	uint64_t table = root, in = va & ((UINT64_C(1) << g->form.va_bits) - 1);
+
+	for (unsigned int lsb = first_lsb(&g->form);; lsb -= stride) {
+		uint64_t *entry = (uint64_t *)lg_at(g, table) + (in >> lsb);
+
+		if (lsb == last || (*entry & 3) == 1)
 			return entry;
 		if (!*entry)
 			*entry = lg_pages(g, 1) | 3;
-		table = *entry & UINT64_C(0xfffffffff000);
+		table = *entry & UINT64_C(0xffffffffffff) & ~(g->page - 1);
+		in &= (UINT64_C(1) << lsb) - 1;
 	}
+}
+
+uint64_t *lg_entry(struct linux_guest *g, uint64_t root, uint64_t va)
+{
+	return entry_of(g, root, va, g->form.granule_bits);
+}
+
+/* 52-bit addresses take the place of the shareability with 4K and 16K pages. */
+static uint64_t attributes(const struct linux_guest *g)
+{
+	return g->form.va_bits == 52 && g->form.granule_bits != 16 ? 0x483 : 0x783;
 }
 
 void lg_map(struct linux_guest *g, uint64_t va, uint64_t pa, bool exec)
 {
-	*entry_of(g, g->swapper, va) = pa | 0x783 | PTE_UXN | (exec ? 0 : PTE_PXN);
+	*lg_entry(g, g->swapper, va) = pa | attributes(g) | PTE_UXN | (exec ? 0 : PTE_PXN);
 }
 
 void lg_unmap(struct linux_guest *g, uint64_t va)
 {
-	*entry_of(g, g->swapper, va) = 0;
+	*lg_entry(g, g->swapper, va) = 0;
 }
 
 uint64_t *lg_word(struct linux_guest *g, uint64_t va)
 {
-	uint64_t pte = *entry_of(g, g->swapper, va);
+	uint64_t pte = *lg_entry(g, g->swapper, va);
+	uint64_t below = (pte & 2 ? g->page : UINT64_C(1) << block_lsb(&g->form)) - 1;
 
-	ck_assert(pte & 1);
-	return lg_at(g, (pte & UINT64_C(0xfffffffff000)) | (va & (PAGE - 1)));
+	if (!(pte & 1))
+		ck_abort_msg("not mapped: %#" PRIx64, va);
+	return lg_at(g, (pte & UINT64_C(0xffffffffffff) & ~below) | (va & below));
 }
 
-static uint64_t linear(uint64_t pa)
+static void map_linear(struct linux_guest *g)
 {
-	return LG_LINEAR + (pa - LG_RAM);
+	const unsigned int lsb = g->form.blocks ? block_lsb(&g->form) : g->form.granule_bits;
+
+	for (uint64_t at = 0; at < g->ram_size; at += UINT64_C(1) << lsb)
+		*entry_of(g, g->swapper, g->linear + at, lsb) =
+			(g->ram_start + at) | (attributes(g) & (g->form.blocks ? ~2u : ~0u)) |
+			PTE_UXN | PTE_PXN;
+}
+
+static bool is_text_page(const struct linux_guest *g, uint64_t at)
+{
+	return (at + g->page > LG_STEXT && at < LG_ETEXT) ||
+	       (at + g->page > LG_SINITTEXT && at < LG_EINITTEXT);
 }
 
 static void map_kernel(struct linux_guest *g)
 {
-	uint64_t tramp = LG_IMAGE + LG_TRAMP_DIR;
+	uint64_t tramp = g->image + (g->page == 4096 ? LG_TRAMP_DIR : LG_DIRS_LARGE);
+	uint64_t middle = ~UINT64_C(0) << (g->form.va_bits - 1);
 
-	g->swapper = tramp + 2 * PAGE;
-	for (uint64_t at = 0; at < LG_IMAGE_SIZE; at += PAGE)
-		lg_map(g, lg_image_va(g, at), LG_IMAGE + at,
-		       (at >= LG_STEXT && at < LG_ETEXT) ||
-			       (at >= LG_SINITTEXT && at < LG_EINITTEXT));
-	for (uint64_t at = 0; at < g->ram_size; at += PAGE)
-		lg_map(g, LG_LINEAR + at, LG_RAM + at, false);
-	lg_map(g, LG_MODULE, lg_pages(g, 1), true);
-	lg_map(g, LG_TRAMPOLINE, LG_IMAGE + LG_TRAMP_TEXT, true);
+	g->swapper = tramp + 2 * g->page;
+	for (uint64_t at = g->form.no_head ? LG_STEXT : 0; at < g->image_size; at += g->page)
+		lg_map(g, lg_image_va(g, at), g->image + at, is_text_page(g, at));
+	map_linear(g);
+	lg_map(g, middle + (LG_MODULE - LG_MIDDLE), lg_pages(g, 1), true);
+	// a page of 64K would hold more than the trampoline's text
+	if (g->form.va_bits < 47 || g->form.granule_bits == 16)
+		return;
+	lg_map(g, LG_TRAMPOLINE & ~(g->page - 1), g->image + (LG_TRAMP_TEXT & ~(g->page - 1)),
+	       true);
 	// the trampoline's own table leads nowhere else
-	*entry_of(g, tramp, LG_TRAMPOLINE) = (LG_IMAGE + LG_TRAMP_TEXT) | 0x783;
+	*lg_entry(g, tramp, LG_TRAMPOLINE) =
+		(g->image + (LG_TRAMP_TEXT & ~(g->page - 1))) | attributes(g);
 }
 
 /* --- code ------------------------------------------------------------------------------------- */
@@ -240,13 +283,14 @@ static void make_table(struct linux_guest *g)
 	struct symtab_form form = {
 		.style = g->form.style,
 		.seqs = g->form.seqs,
-		.place = lg_image_va(g, LG_KALLSYMS),
+		.place = lg_image_va(g, g->table),
 	};
 
 	g->symtab = symtab_make(g->symbols, g->symbol_count, &form);
-	ck_assert_uint_lt(g->symtab.size, LG_BTF - LG_KALLSYMS);
+	ck_assert_uint_lt(g->symtab.size,
+			  g->form.many ? LG_DIRS_LARGE - LG_KALLSYMS_MANY : LG_BTF - LG_KALLSYMS);
 	if (!g->form.no_table)
-		memcpy(lg_image(g, LG_KALLSYMS), g->symtab.data, g->symtab.size);
+		memcpy(lg_image(g, g->table), g->symtab.data, g->symtab.size);
 }
 
 static void make_types(struct linux_guest *g)
@@ -273,313 +317,6 @@ static void make_rodata(struct linux_guest *g)
 	make_table(g);
 	if (!g->form.no_types)
 		make_types(g);
-}
-
-/* --- tasks ------------------------------------------------------------------------------------ */
-
-static uint64_t new_stack(struct linux_guest *g, uint8_t **bytes_out)
-{
-	uint64_t pa = lg_pages(g, LG_STACK / PAGE), va = g->next_stack;
-
-	for (uint64_t at = 0; at < LG_STACK; at += PAGE)
-		lg_map(g, va + at, pa + at, false);
-	*bytes_out = lg_at(g, pa);
-	g->next_stack += 2 * LG_STACK; // with a guard, and aligned so that a bit tells overflow
-	return va;
-}
-
-void lg_stack_reset(struct linux_guest *g, struct lg_thread *t)
-{
-	uint64_t top = g->form.meta ? LG_TOP_META : LG_TOP, final[3] = { 0, 0, g->form.meta };
-
-	memset(t->stack_bytes, 0, LG_STACK);
-	memcpy(t->stack_bytes + top, final, g->form.meta ? 24 : 16);
-	t->fp = t->stack + top;
-	t->next = t->stack + LG_STACK - LG_REGS_SIZE;
-}
-
-uint64_t lg_push(struct linux_guest *g, struct lg_thread *t, uint64_t lr)
-{
-	uint64_t record[2] = { t->fp, lr };
-
-	(void)g;
-	t->next -= 0x40;
-	ck_assert(t->next >= t->stack);
-	memcpy(t->stack_bytes + (t->next - t->stack), record, sizeof(record));
-	t->fp = t->next;
-	return t->fp;
-}
-
-static void init_task(struct linux_guest *g, struct lg_thread *t, int32_t tid, const char *comm)
-{
-	struct lg_task *k = t->task;
-
-	k->pid = tid;
-	k->tgid = tid;
-	k->state = 1;
-	k->prio = 120;
-	k->static_prio = 120;
-	k->start_time = (uint64_t)tid * 1000000 + 500;
-	k->start_boottime = (uint64_t)tid * 1000000 + 700;
-	k->utime = 7000000 + (uint64_t)tid;
-	k->stime = 3000000;
-	k->nvcsw = 5;
-	k->nivcsw = 6;
-	k->min_flt = 8;
-	k->maj_flt = 9;
-	k->sum_exec_runtime = 10000000;
-	k->exec_start = 123456789;
-	k->thread_cpu = k->cpu = 1;
-	k->real_parent = g->init.address;
-	k->group_leader = t->address;
-	k->signal = t->signal_address;
-	// a decoy: x20 of a blocked task often is the task (cpu_context.x20)
-	k->context[1] = t->address;
-	snprintf(k->comm, sizeof(k->comm), "%s", comm);
-}
-
-static void add_node(struct linux_guest *g, uint64_t head, uint64_t node)
-{
-	uint64_t last = *lg_word(g, head + 8);
-
-	*lg_word(g, node) = head;
-	*lg_word(g, node + 8) = last;
-	*lg_word(g, last) = node;
-	*lg_word(g, head + 8) = node;
-}
-
-/* A task structure with its signal structure in 2 KiB; two to a page. */
-static struct lg_thread *new_thread(struct linux_guest *g)
-{
-	_Static_assert(sizeof(struct lg_task) <= 0x700, "the signal structure is behind it");
-	ck_assert_uint_lt(g->thread_count, LG_THREADS_MAX);
-	struct lg_thread *t = &g->threads[g->thread_count++];
-	uint64_t pa = g->next_half ? g->next_half : lg_pages(g, 1);
-
-	g->next_half = g->next_half ? 0 : pa + 0x800;
-	*t = (struct lg_thread){ .address = linear(pa), .task = lg_at(g, pa) };
-	t->signal_address = t->address + 0x700;
-	t->signal = lg_at(g, pa + 0x700);
-	return t;
-}
-
-static void set_stack(struct linux_guest *g, struct lg_thread *t, struct lg_thread *other)
-{
-	if (other) {
-		t->stack = other->stack;
-		t->stack_bytes = other->stack_bytes;
-		t->fp = other->fp;
-		t->task->fp = other->task->fp;
-	} else {
-		t->stack = new_stack(g, &t->stack_bytes);
-		lg_stack_reset(g, t);
-		t->task->fp = t->fp;
-	}
-	t->task->stack = t->stack;
-	t->task->sp = t->task->fp;
-	t->task->pc = lg_in(g, "__switch_to");
-}
-
-#define NODE(member) offsetof(struct lg_task, member)
-
-static struct lg_thread *add_process(struct linux_guest *g, int32_t pid, const char *comm,
-				     struct lg_thread *other)
-{
-	struct lg_thread *t = new_thread(g);
-	uint64_t head = t->signal_address + offsetof(struct lg_signal, thread_head);
-
-	init_task(g, t, pid, comm);
-	*lg_word(g, head) = head;
-	*lg_word(g, head + 8) = head;
-	add_node(g, head, t->address + NODE(thread_node));
-	add_node(g, g->init.address + NODE(tasks), t->address + NODE(tasks));
-	set_stack(g, t, other);
-	return t;
-}
-
-static struct lg_thread *add_thread(struct linux_guest *g, struct lg_thread *leader, int32_t tid,
-				    const char *comm, struct lg_thread *other)
-{
-	struct lg_thread *t = new_thread(g);
-
-	t->signal_address = leader->signal_address;
-	t->signal = leader->signal;
-	init_task(g, t, tid, comm);
-	t->task->tgid = leader->task->tgid;
-	t->task->group_leader = leader->address;
-	add_node(g, leader->signal_address + offsetof(struct lg_signal, thread_head),
-		 t->address + NODE(thread_node));
-	set_stack(g, t, other);
-	return t;
-}
-
-struct lg_thread *lg_add_process(struct linux_guest *g, int32_t pid, const char *comm)
-{
-	return add_process(g, pid, comm, NULL);
-}
-
-struct lg_thread *lg_add_thread(struct linux_guest *g, struct lg_thread *leader, int32_t tid,
-				const char *comm)
-{
-	return add_thread(g, leader, tid, comm, NULL);
-}
-
-struct lg_thread *lg_add_light_process(struct linux_guest *g, int32_t pid, struct lg_thread *other)
-{
-	return add_process(g, pid, "light", other);
-}
-
-struct lg_thread *lg_add_light_thread(struct linux_guest *g, struct lg_thread *leader, int32_t tid,
-				      struct lg_thread *other)
-{
-	return add_thread(g, leader, tid, "light", other);
-}
-
-void lg_block(struct linux_guest *g, struct lg_thread *t, const char *const *names)
-{
-	lg_stack_reset(g, t);
-	for (; *names; names++)
-		lg_push(g, t, lg_in(g, *names));
-	t->task->fp = t->fp;
-	t->task->sp = t->next;
-	t->task->pc = lg_in(g, "__switch_to");
-}
-
-static void make_init_task(struct linux_guest *g)
-{
-	struct lg_thread *t = &g->init;
-	uint64_t head = lg_image_va(g, LG_INIT_SIGNAL) + offsetof(struct lg_signal, thread_head);
-
-	t->address = lg_image_va(g, LG_INIT_TASK);
-	t->task = lg_image(g, LG_INIT_TASK);
-	t->signal_address = lg_image_va(g, LG_INIT_SIGNAL);
-	t->signal = lg_image(g, LG_INIT_SIGNAL);
-	init_task(g, t, 0, "swapper/0");
-	t->task->state = 0;
-	t->task->cpu = t->task->thread_cpu = 0;
-	*lg_word(g, head) = *lg_word(g, head + 8) = t->address + NODE(thread_node);
-	*lg_word(g, t->address + NODE(thread_node)) = head;
-	*lg_word(g, t->address + NODE(thread_node) + 8) = head;
-	*lg_word(g, t->address + NODE(tasks)) = t->address + NODE(tasks);
-	*lg_word(g, t->address + NODE(tasks) + 8) = t->address + NODE(tasks);
-	set_stack(g, t, NULL);
-	lg_push(g, t, lg_in(g, "start_kernel"));
-	t->task->fp = lg_push(g, t, lg_in(g, "do_idle"));
-}
-
-/* The idle task of a further CPU: on no list, its list node is a stale copy of init_task's. */
-static void make_idle_task(struct linux_guest *g, uint32_t i)
-{
-	struct lg_thread *t = &g->cpu[i].idle;
-	char comm[16];
-
-	snprintf(comm, sizeof(comm), "swapper/%u", (unsigned int)i);
-	*t = *new_thread(g);
-	g->thread_count--; // none of the listed
-	init_task(g, t, 0, comm);
-	t->task->state = 0;
-	t->task->cpu = t->task->thread_cpu = i;
-	t->task->signal = g->init.signal_address;
-	t->task->tasks =
-		(struct lg_list){ g->init.address + NODE(tasks), g->init.address + NODE(tasks) };
-	set_stack(g, t, NULL);
-	lg_push(g, t, lg_in(g, "secondary_start_kernel"));
-	t->task->fp = lg_push(g, t, lg_in(g, "do_idle"));
-}
-
-static void put_percpu(struct lg_cpu *c, uint64_t offset, uint64_t value)
-{
-	memcpy(c->bytes + offset, &value, sizeof(value));
-}
-
-static void make_cpu(struct linux_guest *g, uint32_t i)
-{
-	struct lg_cpu *c = &g->cpu[i];
-	uint64_t pa = lg_pages(g, LG_PERCPU_SIZE / PAGE);
-
-	c->area = linear(pa);
-	c->bytes = lg_at(g, pa);
-	c->offset = c->area - lg_image_va(g, LG_PERCPU);
-	*(uint64_t *)lg_image(g, LG_PERCPU_OFFSETS + 8 * i) = c->offset;
-	if (i == 0)
-		c->idle = g->init;
-	else
-		make_idle_task(g, i);
-	c->irq_stack = new_stack(g, &c->irq_bytes);
-
-	struct lg_rq rq = { .curr = c->idle.address, .idle = c->idle.address, .cpu = i };
-	memcpy(c->bytes + LG_PERCPU_RUNQUEUES, &rq, sizeof(rq));
-	put_percpu(c, LG_PERCPU_IRQ_STACK_PTR, c->irq_stack);
-	put_percpu(c, LG_PERCPU_ENTRY_TASK, c->idle.address);
-}
-
-/* --- vCPUs ------------------------------------------------------------------------------------ */
-
-static void run(struct linux_guest *g, uint32_t vcpu, struct lg_thread *t)
-{
-	struct lg_cpu *c = &g->cpu[vcpu];
-	struct lg_rq rq;
-
-	t->task->on_cpu = 1;
-	t->task->state = 0;
-	t->task->cpu = t->task->thread_cpu = vcpu;
-	put_percpu(c, LG_PERCPU_ENTRY_TASK, t->address);
-	memcpy(&rq, c->bytes + LG_PERCPU_RUNQUEUES, sizeof(rq));
-	rq.curr = t->address;
-	memcpy(c->bytes + LG_PERCPU_RUNQUEUES, &rq, sizeof(rq));
-}
-
-static struct guest_vcpu_regs kernel_regs(const struct linux_guest *g, uint32_t vcpu)
-{
-	return (struct guest_vcpu_regs){
-		.valid = GUEST_REGS_ALL,
-		.state = GUEST_VCPU_ON,
-		.pstate = EL1H,
-		.ttbr0_el1 = LG_IMAGE + LG_TRAMP_DIR + PAGE,
-		.ttbr1_el1 = g->swapper | ASID | 1, // CnP
-		.tcr_el1 = TCR,
-		.sctlr_el1 = 0x34d4d91d,
-		.vbar_el1 = lg_symbol(g, "vectors"),
-		.tpidr_el1 = g->cpu[vcpu].offset,
-		.mpidr_el1 = UINT64_C(0x80000000) | vcpu,
-	};
-}
-
-void lg_run(struct linux_guest *g, uint32_t vcpu, struct lg_thread *t, uint64_t pc)
-{
-	struct guest_vcpu_regs *r = &g->m.regs[vcpu];
-
-	run(g, vcpu, t);
-	*r = kernel_regs(g, vcpu);
-	r->pc = pc;
-	r->sp_el0 = t->address;
-	r->sp_el1 = t->next;
-	r->x[29] = t->fp;
-}
-
-void lg_run_user(struct linux_guest *g, uint32_t vcpu, struct lg_thread *t, bool kpti)
-{
-	struct guest_vcpu_regs *r = &g->m.regs[vcpu];
-
-	run(g, vcpu, t);
-	*r = kernel_regs(g, vcpu);
-	r->pstate = EL0T;
-	r->pc = 0xaaaab0001234;
-	r->x[29] = r->sp_el0 = 0xffffc0001230;
-	r->x[30] = 0xaaaab0005678;
-	r->sp_el1 = t->stack + LG_STACK;
-	if (kpti) {
-		r->ttbr1_el1 = (g->swapper - 2 * PAGE) | ASID | UINT64_C(1) << 48;
-		r->vbar_el1 = LG_TRAMPOLINE + 0x800;
-	}
-}
-
-static void run_idle(struct linux_guest *g, uint32_t vcpu)
-{
-	// a leaf: its caller is only in the link register
-	lg_run(g, vcpu, &g->cpu[vcpu].idle, lg_symbol(g, "cpu_do_idle") + 8);
-	g->m.regs[vcpu].x[30] = lg_in(g, "arch_cpu_idle");
-	g->m.regs[vcpu].x[29] = g->cpu[vcpu].idle.fp;
 }
 
 /* --- hooks ------------------------------------------------------------------------------------ */
@@ -618,11 +355,12 @@ static enum gs_code hooked_read(void *priv, gpa_t at, void *buf, size_t len)
 {
 	struct linux_guest *g = priv;
 
-	ck_assert(gs_in_range(at.a, len, LG_RAM, g->ram_size));
+	if (!gs_in_range(at.a, len, g->ram_start, g->ram_size))
+		ck_abort_msg("a read of %zu bytes at %#" PRIx64 " leaves RAM", len, at.a);
 	g->reads++;
 	if (g->reads >= g->fail_first && g->reads <= g->fail_last)
 		return GS_EFAULT;
-	memcpy(buf, g->ram + (at.a - LG_RAM), len);
+	memcpy(buf, g->ram + (at.a - g->ram_start), len);
 	return GS_OK;
 }
 
@@ -638,7 +376,7 @@ void lg_unmap_host(struct linux_guest *g)
 static void init_guest(struct linux_guest *g)
 {
 	memory_guest_init(&g->m, g->form.vcpus);
-	ck_assert_int_eq(memory_guest_add(&g->m, GPA(LG_RAM), g->ram, g->ram_size), GS_OK);
+	ck_assert_int_eq(memory_guest_add(&g->m, GPA(g->ram_start), g->ram, g->ram_size), GS_OK);
 	g->memory_ops = g->m.guest.ops;
 	g->ops = (struct guest_ops){ .stop = hooked_stop,
 				     .resume = hooked_resume,
@@ -647,74 +385,53 @@ static void init_guest(struct linux_guest *g)
 	g->m.guest.priv = g;
 }
 
+/* What the form leaves open. */
+static void complete_form(struct lg_form *f)
+{
+	f->style = f->style ? f->style : 'A';
+	f->vcpus = f->vcpus ? f->vcpus : 2;
+	f->ram = f->ram ? f->ram : LG_RAM;
+	f->ram_size = f->ram_size ? f->ram_size : LG_RAM_DEFAULT;
+	f->voffset = f->voffset ? f->voffset : LG_VOFFSET - (f->ram - LG_RAM);
+	f->granule_bits = f->granule_bits ? f->granule_bits : 12;
+	f->va_bits = f->va_bits ? f->va_bits : 48;
+	f->linear = f->linear ? f->linear : ~UINT64_C(0) << f->va_bits;
+	ck_assert_uint_le(f->vcpus, LG_VCPUS_MAX);
+}
+
 void lg_create(struct linux_guest *g, const struct lg_form *form)
 {
 	*g = (struct linux_guest){ .form = *form };
-	if (!g->form.style)
-		g->form.style = 'A';
-	if (!g->form.vcpus)
-		g->form.vcpus = 2;
-	ck_assert_uint_le(g->form.vcpus, LG_VCPUS_MAX);
-	g->ram_size = form->ram_size ? form->ram_size : LG_RAM_DEFAULT;
-	g->voffset = form->voffset ? form->voffset : LG_VOFFSET;
+	complete_form(&g->form);
+	g->page = UINT64_C(1) << g->form.granule_bits;
+	g->ram_start = g->form.ram;
+	g->ram_size = g->form.ram_size;
+	g->voffset = g->form.voffset;
+	g->linear = g->form.linear;
+	g->image = g->ram_start + (LG_IMAGE - LG_RAM);
+	g->image_size = g->page > 4096 ? LG_DIRS_LARGE + 3 * g->page
+			: form->many   ? LG_DIRS_LARGE
+				       : LG_IMAGE_SIZE;
+	g->table = form->many ? LG_KALLSYMS_MANY : LG_KALLSYMS;
 	g->ram = calloc(1, g->ram_size);
 	g->threads = calloc(LG_THREADS_MAX, sizeof(*g->threads));
 	ck_assert(g->ram && g->threads);
-	g->next_page = LG_IMAGE + LG_IMAGE_SIZE;
-	g->next_stack = LG_STACKS;
+	g->next_page = g->image + g->image_size;
+	g->next_stack = (~UINT64_C(0) << (g->form.va_bits - 1)) + (LG_STACKS - LG_MIDDLE);
 
 	init_guest(g);
 	make_symbols(g);
 	map_kernel(g);
 	make_code(g);
 	make_rodata(g);
-	make_init_task(g);
-	for (uint32_t i = 0; i < g->form.vcpus; i++) {
-		make_cpu(g, i);
-		run_idle(g, i);
-	}
+	lg_create_tasks(g);
 }
 
 void lg_destroy(struct linux_guest *g)
 {
 	symtab_free(&g->symtab);
 	free(g->symbols);
+	free(g->names);
 	free(g->threads);
 	free(g->ram);
-}
-
-void lg_populate(struct linux_guest *g)
-{
-	struct lg_thread *t = lg_add_process(g, 1, "init");
-	const char *entry = g->form.old ? "el0_sync" : "el0t_64_sync";
-
-	lg_block(g, t,
-		 (const char *const[]){ entry, "el0_svc", "do_epoll_wait", "schedule", NULL });
-	t = lg_add_process(g, 2, "kthreadd");
-	t->task->flags = LNX_PF_KTHREAD;
-	t->task->state = 0x402;
-	lg_block(g, t,
-		 (const char *const[]){ "ret_from_fork", "kthread", "worker_thread", "schedule",
-					NULL });
-
-	struct lg_thread *worker = lg_add_process(g, 100, "worker");
-	lg_block(g, worker,
-		 (const char *const[]){ entry, "el0_svc", LG_NAME_64, LG_NAME_63, "schedule",
-					NULL });
-	t = lg_add_thread(g, worker, 101, "runner");
-	lg_stack_reset(g, t);
-	lg_push(g, t, lg_in(g, entry));
-	lg_push(g, t, lg_in(g, "el0_svc"));
-	lg_push(g, t, lg_in(g, "vfs_read"));
-	lg_run(g, 0, t, lg_symbol(g, "pipe_read") + 0x40);
-	g->m.regs[0].x[30] = lg_in(g, "vfs_read");
-	t = lg_add_thread(g, worker, 102, "waiter");
-	lg_block(g, t, (const char *const[]){ entry, "el0_svc", "futex_wait", "schedule", NULL });
-	t->task->state = 2;
-
-	t = lg_add_process(g, 200, "zombie");
-	t->task->exit_state = 0x20;
-	t->task->state = 0x80;
-	t->task->stack = t->stack = 0;
-	t->task->mm = 0;
 }

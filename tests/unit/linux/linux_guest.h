@@ -19,6 +19,8 @@
  *	 0x70000                           tramp_pg_dir, reserved_pg_dir, swapper_pg_dir
  *	 0x80000 … 0x82000                 init text
  *	 0x90000                           per-CPU section as linked; data; init_task; its stack
+ *	 0xa0000                           kallsyms, when there are many symbols
+ *	0x100000                           the three page directories, with larger pages
  *
  * Tasks lie in the linear map, stacks at addresses of their own, as with VMAP_STACK. Each CPU has an
  * area with __entry_task, runqueues, irq_stack_ptr.
@@ -37,6 +39,7 @@
 #define LG_RAM_DEFAULT (UINT64_C(4) << 20)
 #define LG_IMAGE       (LG_RAM + 0x10000)
 #define LG_LINEAR      UINT64_C(0xffff000000000000)
+#define LG_MIDDLE      UINT64_C(0xffff800000000000) /* of the kernel's half */
 #define LG_STACKS      UINT64_C(0xffff800009000000) /* vmalloc area */
 #define LG_MODULE      UINT64_C(0xffff800001000000) /* a page of executable memory */
 #define LG_TRAMPOLINE  UINT64_C(0xfffffbfffdbf7000) /* what tramp_pg_dir maps */
@@ -56,6 +59,8 @@
 #define LG_INIT_TASK	  0x93000
 #define LG_INIT_SIGNAL	  0x93800
 #define LG_IMAGE_SIZE	  0xa0000
+#define LG_KALLSYMS_MANY  0xa0000
+#define LG_DIRS_LARGE	  0x100000
 
 #define LG_STACK     0x4000
 #define LG_TOP	     (LG_STACK - 0x20) /* the outermost record, from the start of the stack */
@@ -71,11 +76,20 @@ struct lg_form {
 	bool old;	   /* names and types of 5.10 */
 	bool meta;	   /* exception frames of 6.19 */
 	bool no_table, no_types, no_banner;
-	uint32_t vcpus;			   /* 0: 2 */
-	uint64_t ram_size;		   /* 0: LG_RAM_DEFAULT */
-	uint64_t voffset;		   /* 0: LG_VOFFSET */
+	bool many;	   /* symbols, enough that every 64 KiB their table is met: LG_MANY */
+	bool no_head;	   /* [_text, _stext) is not mapped, as from 5.11 to 6.15 */
+	bool blocks;	   /* the linear map has the largest blocks there are */
+	uint32_t vcpus;	   /* 0: 2 */
+	uint64_t ram_size; /* 0: LG_RAM_DEFAULT */
+	uint64_t voffset;  /* 0: the image at the address it has with LG_VOFFSET */
 	const struct typeinfo_form *types; /* instead of what old and meta say */
+
+	uint64_t ram;	 /* where it starts; 0: LG_RAM. The image is 64 KiB on. */
+	uint64_t linear; /* where it is mapped; 0: at the start of the kernel's half */
+	uint8_t granule_bits, va_bits; /* 0: 12 and 48; less than 47 needs a voffset */
 };
+
+#define LG_MANY 17000
 
 struct lg_thread {
 	uint64_t address; /* of task_struct */
@@ -105,11 +119,17 @@ struct linux_guest {
 	struct guest_ops ops; /* memory_guest's with hooks */
 	const struct guest_ops *memory_ops;
 	uint8_t *ram;
-	uint64_t ram_size, voffset;
+	uint64_t ram_start, ram_size, voffset;
+	uint64_t page;	/* bytes */
+	uint64_t image; /* physical, of _text; its size is a multiple of pages */
+	uint64_t image_size;
+	uint64_t table; /* kallsyms, from _text */
+	uint64_t linear;
 	uint64_t swapper;			   /* physical */
 	uint64_t next_page, next_stack, next_half; /* allocation */
 	struct symtab symtab;
 	struct symtab_symbol *symbols;
+	char (*names)[8]; /* of those without a name of their own */
 	uint32_t symbol_count;
 	struct lg_cpu cpu[LG_VCPUS_MAX];
 	struct lg_thread init; /* init_task: CPU 0's idle task */
@@ -137,11 +157,20 @@ void *lg_at(struct linux_guest *g, uint64_t pa);
 void *lg_image(struct linux_guest *g, uint64_t offset);
 static inline uint64_t lg_image_va(const struct linux_guest *g, uint64_t offset)
 {
-	return LG_IMAGE + g->voffset + offset;
+	return g->image + g->voffset + offset;
 }
 
-/** Pages of RAM, zeroed. @return guest-physical address */
+/** Pages of RAM, of the size the kernel uses, zeroed. @return guest-physical address */
 uint64_t lg_pages(struct linux_guest *g, uint32_t n);
+
+/** The word in the last table for an address, below any page directory; missing tables are made. */
+uint64_t *lg_entry(struct linux_guest *g, uint64_t root, uint64_t va);
+
+/** Where guest-physical memory is in the linear map. */
+static inline uint64_t lg_linear(const struct linux_guest *g, uint64_t pa)
+{
+	return g->linear + (pa - g->ram_start);
+}
 
 /** Map a page; executable in the kernel or not. */
 void lg_map(struct linux_guest *g, uint64_t va, uint64_t pa, bool exec);
@@ -185,6 +214,9 @@ uint64_t *lg_word(struct linux_guest *g, uint64_t va);
  * without a stack; vCPU 0 executes 101 in EL1, the others are idle in EL1.
  */
 void lg_populate(struct linux_guest *g);
+
+/** init_task, the CPUs with their idle tasks, vCPUs that execute these. Part of lg_create(). */
+void lg_create_tasks(struct linux_guest *g);
 
 /** Take the host mapping away: everything goes through a callback, which counts and may fail. */
 void lg_unmap_host(struct linux_guest *g);

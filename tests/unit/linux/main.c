@@ -10,6 +10,10 @@ int main(void)
 
 	srunner_add_suite(sr, suite_types());
 	srunner_add_suite(sr, suite_find());
+	srunner_add_suite(sr, suite_search());
+	srunner_add_suite(sr, suite_several());
+	srunner_add_suite(sr, suite_reference());
+	srunner_add_suite(sr, suite_profile());
 	srunner_add_suite(sr, suite_list());
 	srunner_add_suite(sr, suite_task());
 	srunner_add_suite(sr, suite_unwind());

@@ -9,11 +9,18 @@
 
 /* --- growing bytes ---------------------------------------------------------------------------- */
 
+/* Room is a power of two, so that a table of many pieces is not copied for each of them. */
 static void put(struct symtab *t, const void *bytes, size_t n)
 {
-	t->data = realloc(t->data, t->size + n + 1);
-	if (!t->data)
-		abort();
+	if (!n)
+		return;
+	if (t->size + n > t->room) {
+		while (t->size + n > t->room)
+			t->room = t->room ? 2 * t->room : 4096;
+		t->data = realloc(t->data, t->room);
+		if (!t->data)
+			abort();
+	}
 	memcpy(t->data + t->size, bytes, n);
 	t->size += n;
 }
@@ -52,6 +59,8 @@ static const char *const sequences[] = {
 
 struct tokens {
 	char text[256][TOKEN_MAX];
+	uint8_t by_first[128][256]; /* codes of tokens that begin with a character */
+	uint8_t count[128];
 };
 
 static void make_tokens(struct tokens *k, const struct symtab_form *form)
@@ -84,6 +93,12 @@ static void make_tokens(struct tokens *k, const struct symtab_form *form)
 	// the last one has a length, or nothing would tell the table's end from padding
 	strcpy(k->text[255],
 	       form->long_tokens ? "~a_token_of_some_forty_characters_or_more~" : "~~");
+	for (int c = 0; c < 256; c++) {
+		uint8_t first = (uint8_t)k->text[c][0] & 127;
+
+		if (first)
+			k->by_first[first][k->count[first]++] = (uint8_t)c;
+	}
 }
 
 /* Greedy: the longest token at each place. @return codes written */
@@ -94,12 +109,14 @@ static size_t compress(const struct tokens *k, const char *text, uint8_t *codes)
 	while (*text) {
 		size_t best = 0;
 
-		for (int c = 0; c < 256; c++) {
-			size_t len = k->text[c][0] == *text ? strlen(k->text[c]) : 0;
+		const uint8_t first = (uint8_t)*text & 127;
+		for (int i = 0; i < k->count[first]; i++) {
+			const char *token = k->text[k->by_first[first][i]];
+			size_t len = strlen(token);
 
-			if (len > best && strncmp(text, k->text[c], len) == 0) {
+			if (len > best && strncmp(text, token, len) == 0) {
 				best = len;
-				codes[n] = (uint8_t)c;
+				codes[n] = k->by_first[first][i];
 			}
 		}
 		if (!best)

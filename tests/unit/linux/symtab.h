@@ -31,7 +31,7 @@ struct symtab_form {
 
 struct symtab {
 	uint8_t *data;
-	size_t size;
+	size_t size, room; /* bytes used and allocated */
 	/* offsets; SIZE_MAX: not in this style */
 	size_t num_syms, names, markers, token_table, token_index, offsets, base, seqs;
 };

@@ -1,0 +1,790 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A kernel image as a file: read in all its forms, and of use where the guest's memory is not. */
+#include <elf.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "introspect/linux/kernel.h"
+#include "introspect/linux/reference.h"
+#include "tests/unit/linux/image_file.h"
+#include "tests/unit/linux/suites.h"
+
+static struct linux_guest g;
+static struct lnx_kernel *k;
+static struct lnx_reference *ref;
+static struct gs_error err;
+
+static void make(const struct lg_form *form)
+{
+	lg_create(&g, form);
+	lg_populate(&g);
+}
+
+static void done(void)
+{
+	lnx_kernel_destroy(k);
+	lnx_reference_destroy(ref);
+	k = NULL;
+	ref = NULL;
+	lg_destroy(&g);
+}
+
+static void open_image(void)
+{
+	size_t size;
+	uint8_t *image = image_make(&g, 0, &size);
+	struct image_file f = image_file_make(image, size);
+
+	ck_assert_msg(lnx_reference_open(f.path, &ref, &err) == GS_OK, "%s", err.text);
+	image_file_close(&f);
+	free(image);
+}
+
+static enum gs_code find(void)
+{
+	const struct lnx_hints hints = { .reference = ref };
+
+	err = (struct gs_error){ 0 };
+	k = NULL;
+	return lnx_kernel_find(&g.m.guest, g.m.regs, g.m.guest.vcpu_count, &hints, &k, &err);
+}
+
+static void expect_found(enum lnx_way symbols, enum lnx_way place, enum lnx_way types)
+{
+	ck_assert_msg(find() == GS_OK, "style %c: %s", g.form.style, err.text);
+	const struct lnx_found *f = lnx_kernel_found(k);
+	struct lnx_kernel_info info = lnx_kernel_info_get(k);
+	gva_t at;
+
+	ck_assert_str_eq(lnx_way_name(f->symbols_by), lnx_way_name(symbols));
+	ck_assert_str_eq(lnx_way_name(f->place_by), lnx_way_name(place));
+	ck_assert_str_eq(lnx_way_name(f->types_by), lnx_way_name(types));
+	ck_assert_uint_eq(info.voffset, g.voffset);
+	ck_assert_uint_eq(info.symbols, g.symbol_count);
+	ck_assert_int_eq(info.kallsyms_style, g.form.style);
+	ck_assert_uint_eq(lnx_init_task(k).a, g.init.address);
+	ck_assert(lnx_kernel_is_current(k, &g.m.guest));
+	for (uint32_t i = 0; i < g.symbol_count; i += 7) {
+		ck_assert_int_eq(lnx_symbol_find(k, g.symbols[i].name, &at), GS_OK);
+		ck_assert_uint_eq(at.a, g.symbols[i].address);
+	}
+}
+
+static void forget_registers(void)
+{
+	memset(g.m.regs, 0, sizeof(g.m.regs));
+}
+
+static const struct lg_form forms[] = {
+	{ .style = 'A', .old = true },
+	{ .style = 'A', .seqs = true },
+	{ .style = 'B', .seqs = true, .data_symbols = true },
+	{ .style = 'C', .data_symbols = true, .meta = true },
+	{ .style = 'B', .data_symbols = true, .no_head = true },
+	{ .style = 'C' },
+};
+
+/* --- good files ------------------------------------------------------------------------------- */
+
+/* The kernel is found by it, in memory as it is. */
+static void expect_good(struct image_file f, const char *what)
+{
+	enum gs_code rc = lnx_reference_open(f.path, &ref, &err);
+
+	ck_assert_msg(rc == GS_OK, "style %c, %s: %s", g.form.style, what, err.text);
+	ck_assert_uint_eq(ref->ks.n, g.symbol_count);
+	ck_assert(ref->has_types);
+	expect_found(LNX_BY_REFERENCE, LNX_BY_REGISTERS, LNX_BY_BTF);
+	ck_assert_uint_eq(lnx_kernel_found(k)->candidates, 1);
+	lnx_kernel_destroy(k);
+	k = NULL;
+	lnx_reference_destroy(ref);
+	ref = NULL;
+	image_file_close(&f);
+}
+
+START_TEST(images_of_all_forms_are_read)
+{
+	static const uint64_t bases[] = { 0, IMAGE_LINK + LG_STEXT };
+
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		make(&forms[i]);
+		for (size_t b = 0; b < ARRAY_SIZE(bases); b++) {
+			size_t size;
+			uint8_t *image = image_make(&g, bases[b], &size);
+
+			expect_good(image_file_make(image, size), "Image");
+			expect_good(image_file_make_gzip(image, size), "gzip'ed Image");
+			free(image);
+			image = image_make_vmlinux(&g, bases[b], &size);
+			expect_good(image_file_make(image, size), "vmlinux");
+			free(image);
+		}
+		done();
+	}
+}
+END_TEST
+
+START_TEST(bytes_behind_an_image_do_no_harm)
+{
+	make(&forms[1]);
+	size_t size;
+	uint8_t *image = image_make(&g, 0, &size);
+	struct image_file f = image_file_make(image, size);
+	// a signature behind the image, or rubbish behind gzip's
+	ck_assert_int_eq(pwrite(f.fd, "signature", 9, (off_t)size), 9);
+	expect_good(f, "signed Image");
+	f = image_file_make_gzip(image, size);
+	ck_assert_int_eq(pwrite(f.fd, "rubbish", 7, lseek(f.fd, 0, SEEK_END)), 7);
+	expect_good(f, "gzip'ed Image");
+	free(image);
+	done();
+}
+END_TEST
+
+START_TEST(image_without_types_is_read)
+{
+	make(&forms[1]);
+	memset(lg_image(&g, LG_BTF), 0, 24);
+	open_image();
+	ck_assert(!ref->has_types);
+	ck_assert_uint_eq(ref->ks.n, g.symbol_count);
+	done();
+}
+END_TEST
+
+START_TEST(types_of_an_image_are_those_behind_false_headers)
+{
+	make(&forms[1]);
+	memcpy(lg_image(&g, LG_BTF - 0x1000), lg_image(&g, LG_BTF), 24);
+	memset(lg_image(&g, LG_BTF - 0x1000 + 24), 0xa5, 0x200);
+	open_image();
+	ck_assert(ref->has_types);
+	expect_found(LNX_BY_REFERENCE, LNX_BY_REGISTERS, LNX_BY_BTF);
+	ck_assert_mem_eq(&ref->types, &k->types, sizeof(k->types));
+	done();
+}
+END_TEST
+
+/* --- bad files -------------------------------------------------------------------------------- */
+
+static void expect_bad(const char *path, enum gs_code code, const char *text)
+{
+	err = (struct gs_error){ 0 };
+	ref = (struct lnx_reference *)&err; // must stay as it is
+	enum gs_code rc = lnx_reference_open(path, &ref, &err);
+
+	ck_assert_msg(rc == code && err.code == code, "%d, %d instead of %d: %s", rc, err.code,
+		      code, err.text);
+	ck_assert_msg(strstr(err.text, text), "%s: not %s", err.text, text);
+	ck_assert_msg(!strncmp(err.text, "kernel image ", 13) && strstr(err.text, path), "%s",
+		      err.text);
+	ck_assert_ptr_eq(ref, (struct lnx_reference *)&err);
+	ref = NULL;
+}
+
+static void expect_bad_bytes(const void *data, size_t size, enum gs_code code, const char *text)
+{
+	struct image_file f = image_file_make(data, size);
+
+	expect_bad(f.path, code, text);
+	image_file_close(&f);
+}
+
+START_TEST(what_is_no_file_is_refused)
+{
+	int ends[2];
+	char path[32];
+
+	expect_bad("/no/such/file", GS_ENOENT, "No such file");
+	expect_bad("/proc", GS_EMALFORMED, "not a regular file");
+	expect_bad("/dev/zero", GS_EMALFORMED, "not a regular file");
+	// without a writer an open would wait
+	ck_assert_int_eq(pipe(ends), 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", ends[0]);
+	expect_bad(path, GS_EMALFORMED, "not a regular file");
+	close(ends[0]);
+	close(ends[1]);
+}
+END_TEST
+
+START_TEST(files_that_are_no_kernel_are_refused)
+{
+	static const uint8_t zeros[4096];
+	uint8_t zboot[1024] = { 'M', 'Z', 0, 0, 'z', 'i', 'm', 'g' };
+	uint8_t header[64] = { 'M', 'Z' };
+
+	memcpy(header + 56, "ARM\x64", 4);
+	expect_bad_bytes("", 0, GS_EMALFORMED, "is cut off");
+	expect_bad_bytes("MZ", 2, GS_EMALFORMED, "is cut off");
+	expect_bad_bytes("MZ\0\0", 4, GS_EMALFORMED, "neither an ARM64 Image");
+	expect_bad_bytes(header, 63, GS_EMALFORMED, "neither an ARM64 Image");
+	expect_bad_bytes(header, 64, GS_EMALFORMED, "has no symbol table");
+	expect_bad_bytes(zeros, sizeof(zeros), GS_EMALFORMED, "neither an ARM64 Image");
+	expect_bad_bytes(zboot, sizeof(zboot), GS_ENOTSUP, "is an EFI zboot image");
+	memcpy(zboot + 56, "ARM\x64", 4); // as it has it, too
+	expect_bad_bytes(zboot, sizeof(zboot), GS_ENOTSUP, "is an EFI zboot image");
+	// an x86 bzImage
+	memset(zboot, 0, sizeof(zboot));
+	memcpy(zboot + 0x202, "HdrS", 4);
+	expect_bad_bytes(zboot, sizeof(zboot), GS_EMALFORMED, "neither an ARM64 Image");
+	expect_bad_bytes("\x1f\x8b\x08\xff rubbish", 12, GS_EMALFORMED, "");
+}
+END_TEST
+
+START_TEST(image_without_a_symbol_table_is_refused)
+{
+	make(&(struct lg_form){ .no_table = true });
+	size_t size;
+	uint8_t *image = image_make(&g, 0, &size);
+
+	expect_bad_bytes(image, size, GS_EMALFORMED, "has no symbol table");
+	free(image);
+	image = image_make_vmlinux(&g, 0, &size);
+	expect_bad_bytes(image, size, GS_EMALFORMED, "has no symbol table");
+	free(image);
+	done();
+}
+END_TEST
+
+START_TEST(images_that_are_cut_off_are_refused)
+{
+	make(&forms[2]);
+	size_t size;
+	uint8_t *image = image_make(&g, 0, &size);
+	const size_t end = g.table + g.symtab.base + 8;
+
+	for (size_t cut = 64; cut < size; cut += cut < 0x30000 ? 0x5000 : 0x333) {
+		struct image_file f = image_file_make(image, cut);
+		enum gs_code rc = lnx_reference_open(f.path, &ref, &err);
+
+		ck_assert_msg(rc == (cut < end ? GS_EMALFORMED : GS_OK), "%#zx: %s", cut, err.text);
+		if (!rc)
+			lnx_reference_destroy(ref);
+		else
+			ck_assert_ptr_nonnull(strstr(err.text, "has no symbol table (cut off"));
+		ref = NULL;
+		image_file_close(&f);
+	}
+	struct image_file f = image_file_make_gzip(image, size);
+	off_t whole = lseek(f.fd, 0, SEEK_END);
+	// the last eight bytes are a sum and a length
+	for (off_t cut = whole - 1; cut > 64; cut -= cut > whole - 12 ? 1 : 4999) {
+		ck_assert_int_eq(ftruncate(f.fd, cut), 0);
+		expect_bad(f.path, GS_EMALFORMED, "is cut off");
+	}
+	image_file_close(&f);
+	free(image);
+	done();
+}
+END_TEST
+
+START_TEST(gzip_data_that_is_damaged_is_refused)
+{
+	make(&forms[2]);
+	size_t size;
+	uint8_t *image = image_make(&g, 0, &size);
+	struct image_file f = image_file_make_gzip(image, size);
+	off_t whole = lseek(f.fd, 0, SEEK_END);
+
+	for (off_t at = whole - 8; at < whole; at++) { // sum and length
+		uint8_t byte;
+
+		ck_assert_int_eq(pread(f.fd, &byte, 1, at), 1);
+		byte ^= 0x40;
+		ck_assert_int_eq(pwrite(f.fd, &byte, 1, at), 1);
+		expect_bad(f.path, GS_EMALFORMED, "cannot be read as gzip data");
+		byte ^= 0x40;
+		ck_assert_int_eq(pwrite(f.fd, &byte, 1, at), 1);
+	}
+	expect_good(f, "mended");
+	free(image);
+	done();
+}
+END_TEST
+
+// What is larger than any kernel is not read to its end; nor is what gzip makes so large.
+START_TEST(files_larger_than_any_kernel_are_refused)
+{
+	uint8_t header[64] = { 'M', 'Z' };
+
+	memcpy(header + 56, "ARM\x64", 4);
+	struct image_file f = image_file_make(header, sizeof(header));
+	ck_assert_int_eq(ftruncate(f.fd, (off_t)1 << 40), 0);
+	expect_bad(f.path, GS_ETOOBIG, "is larger than a kernel");
+	image_file_close(&f);
+}
+END_TEST
+
+static uint8_t *vmlinux;
+static size_t vmlinux_size;
+
+/* The vmlinux with a field of its header changed. */
+static void expect_bad_header(size_t at, const void *bytes, size_t n, const char *text)
+{
+	uint8_t before[8];
+
+	memcpy(before, vmlinux + at, n);
+	memcpy(vmlinux + at, bytes, n);
+	expect_bad_bytes(vmlinux, vmlinux_size, GS_EMALFORMED, text);
+	memcpy(vmlinux + at, before, n);
+}
+
+#define HEADER(field) offsetof(Elf64_Ehdr, field)
+#define SEGMENT(i, field) \
+	(sizeof(Elf64_Ehdr) + (i) * sizeof(Elf64_Phdr) + offsetof(Elf64_Phdr, field))
+
+START_TEST(elf_files_that_are_no_vmlinux_are_refused)
+{
+	static const struct {
+		size_t at;
+		uint16_t value;
+		const char *text;
+	} rows[] = {
+		{ HEADER(e_ident) + EI_CLASS, ELFCLASS32 | ELFDATA2LSB << 8, "ARM64" },
+		{ HEADER(e_ident) + EI_CLASS, ELFCLASS64 | ELFDATA2MSB << 8, "ARM64" },
+		{ HEADER(e_machine), EM_X86_64, "is not for little-endian ARM64" },
+		{ HEADER(e_type), ET_REL, "is no vmlinux" },
+		{ HEADER(e_type), ET_CORE, "is no vmlinux" },
+		{ HEADER(e_phentsize), 32, "is no vmlinux" },
+		{ HEADER(e_phentsize), 0, "is no vmlinux" },
+		{ HEADER(e_phnum), 0, "is no vmlinux" },
+		{ HEADER(e_phnum), 257, "is no vmlinux" },
+		{ HEADER(e_phnum), UINT16_MAX, "is no vmlinux" },
+	};
+
+	make(&forms[1]);
+	vmlinux = image_make_vmlinux(&g, 0, &vmlinux_size);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		expect_bad_header(rows[i].at, &rows[i].value, 2, rows[i].text);
+	expect_bad_bytes(vmlinux, sizeof(Elf64_Ehdr) - 1, GS_EMALFORMED, "is cut off");
+	expect_bad_bytes(vmlinux, sizeof(Elf64_Ehdr), GS_EMALFORMED, "is cut off");
+	expect_bad_bytes(vmlinux, 0x1000, GS_EMALFORMED, "is cut off");
+	expect_bad_bytes(vmlinux, vmlinux_size - 1, GS_EMALFORMED, "is cut off");
+	free(vmlinux);
+	done();
+}
+END_TEST
+
+START_TEST(segments_that_lie_are_refused)
+{
+	static const struct {
+		size_t at;
+		uint64_t value;
+		const char *text;
+	} rows[] = {
+		{ HEADER(e_phoff), UINT64_MAX, "is cut off" },
+		{ HEADER(e_phoff), INT64_MAX, "is cut off" },
+		{ HEADER(e_phoff), INT64_MAX - 100, "is cut off" },
+		{ HEADER(e_phoff), UINT64_C(1) << 40, "is cut off" },
+		{ SEGMENT(0, p_offset), UINT64_MAX, "is cut off" },
+		{ SEGMENT(0, p_offset), UINT64_C(1) << 40, "is cut off" },
+		{ SEGMENT(0, p_filesz), UINT64_C(100) << 20, "is cut off" },
+		{ SEGMENT(0, p_filesz), UINT64_MAX, "has a segment that wraps" },
+		{ SEGMENT(0, p_vaddr), UINT64_MAX - 0x1000, "has a segment that wraps" },
+		{ SEGMENT(0, p_vaddr), IMAGE_LINK + (UINT64_C(256) << 20), "has no segments" },
+		{ SEGMENT(0, p_vaddr), 0, "has no segments" },
+	};
+
+	make(&forms[1]);
+	vmlinux = image_make_vmlinux(&g, 0, &vmlinux_size);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		expect_bad_header(rows[i].at, &rows[i].value, 8, rows[i].text);
+	// only debug information: a file of --only-keep-debug
+	for (size_t i = 0; i < 3; i += 2)
+		memset(vmlinux + SEGMENT(i, p_filesz), 0, 8);
+	expect_bad_bytes(vmlinux, vmlinux_size, GS_EMALFORMED,
+			 "(stripped of all but debug information?)");
+	free(vmlinux);
+	done();
+}
+END_TEST
+
+// A file of beginnings of tables must not keep us for hours.
+START_TEST(image_full_of_beginnings_of_tables_is_given_up)
+{
+	make(&forms[1]);
+	const size_t n = g.symtab.token_index + 512 - g.symtab.token_table, step = 0x2000;
+	size_t size;
+	uint8_t *image = image_make(&g, 0, &size);
+	uint8_t *file = calloc(1, 40 * step + size);
+
+	ck_assert_ptr_nonnull(file);
+	memcpy(file, image, 64);
+	memcpy(file + 40 * step, image, size);
+	for (size_t i = 9; i < 40; i++) // 31 of them
+		memcpy(file + i * step, g.symtab.data + g.symtab.token_table, n);
+	struct image_file f = image_file_make(file, 40 * step + size);
+	ck_assert_msg(lnx_reference_open(f.path, &ref, &err) == GS_OK, "%s", err.text);
+	ck_assert_uint_eq(ref->ks.n, g.symbol_count);
+	image_file_close(&f);
+	lnx_reference_destroy(ref);
+	memcpy(file + 8 * step, g.symtab.data + g.symtab.token_table, n);
+	expect_bad_bytes(file, 40 * step + size, GS_EMALFORMED, "has no symbol table");
+	free(image);
+	free(file);
+	done();
+}
+END_TEST
+
+/* --- what it is good for ---------------------------------------------------------------------- */
+
+/* All of the guest's symbol table but the names, which tell one kernel from others. */
+static void lose_table(void)
+{
+	uint8_t *table = lg_image(&g, g.table);
+
+	memset(table, 0, g.symtab.names);
+	memset(table + g.symtab.markers, 0, g.symtab.size - g.symtab.markers);
+}
+
+START_TEST(guest_whose_symbol_table_is_lost_is_found)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		make(&forms[i]);
+		open_image();
+		lose_table();
+		expect_found(LNX_BY_REFERENCE,
+			     // without its base a table says nothing of virtual addresses
+			     LNX_BY_REGISTERS, LNX_BY_BTF);
+		lnx_kernel_destroy(k);
+		forget_registers();
+		expect_found(LNX_BY_REFERENCE, LNX_BY_SCAN, LNX_BY_BTF);
+		done();
+	}
+}
+END_TEST
+
+START_TEST(guest_whose_symbol_table_is_lost_is_not_found_without_the_image)
+{
+	make(&forms[1]);
+	lose_table();
+	ck_assert_int_eq(find(), GS_ENOENT);
+	ck_assert_ptr_nonnull(strstr(err.text, "no kernel symbol table"));
+	done();
+}
+END_TEST
+
+START_TEST(guest_whose_types_are_lost_is_found)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		for (int how = 0; how < 3; how++) {
+			make(&forms[i]);
+			open_image();
+			if (how == 0) // all
+				memset(lg_image(&g, LG_BTF), 0, 0x12000);
+			else if (how == 1) // the first page
+				memset(lg_image(&g, LG_BTF), 0, 4096 - LG_BTF % 4096);
+			else // what is behind the header
+				memset(lg_image(&g, LG_BTF + 24), 0xff, 64);
+			expect_found(LNX_BY_REFERENCE, LNX_BY_REGISTERS, LNX_BY_REFERENCE);
+			ck_assert_mem_eq(&ref->types, &k->types, sizeof(k->types));
+			done();
+		}
+	}
+}
+END_TEST
+
+// Types alone: the guest's own symbols are read when too little of them is left to be recognised.
+START_TEST(types_are_taken_of_an_image_with_the_same_symbols)
+{
+	for (size_t i = 0; i < 4; i++) {
+		make(&forms[i]);
+		open_image();
+		memset(lg_image(&g, LG_BTF), 0, 0x12000);
+		for (size_t s = 0; s < LNX_SAMPLES; s++)
+			ref->sample[s] = 0; // the header, which memory has not
+		expect_found(LNX_BY_REGISTERS, LNX_BY_REGISTERS, LNX_BY_REFERENCE);
+		done();
+	}
+}
+END_TEST
+
+/* Take pages out of the guest's memory, as if a dump lacked them. */
+static void make_hole(uint64_t offset, uint64_t size)
+{
+	const uint64_t at = g.image - g.ram_start + offset;
+
+	g.m.guest.range_count = 0;
+	ck_assert_int_eq(memory_guest_add(&g.m, GPA(g.ram_start), g.ram, at), GS_OK);
+	ck_assert_int_eq(memory_guest_add(&g.m, GPA(g.ram_start + at + size), g.ram + at + size,
+					  g.ram_size - at - size),
+			 GS_OK);
+}
+
+START_TEST(guest_with_pages_missing_is_found)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		make(&forms[i]);
+		open_image();
+		// what follows the names: markers, tokens, in styles B and C offsets
+		uint64_t at = gs_align_up(g.table + g.symtab.markers, 4096);
+		make_hole(at, 0x3000);
+		expect_found(LNX_BY_REFERENCE, LNX_BY_REGISTERS, LNX_BY_BTF);
+		lnx_kernel_destroy(k);
+		forget_registers();
+		expect_found(LNX_BY_REFERENCE, LNX_BY_SCAN, LNX_BY_BTF);
+		lnx_kernel_destroy(k);
+		// of the types
+		make_hole(gs_align_up(LG_BTF, 4096) + 0x2000, 0x1000);
+		expect_found(LNX_BY_REFERENCE, LNX_BY_SCAN, LNX_BY_REFERENCE);
+		done();
+	}
+}
+END_TEST
+
+static uint32_t match(void)
+{
+	gpa_t proof = { 0 };
+	uint32_t n = lnx_reference_match(ref, &g.m.guest, GPA(g.image), &proof);
+
+	if (n)
+		ck_assert_mem_eq(lg_at(&g, proof.a), ref->image + (proof.a - g.image),
+				 LNX_SAMPLE_BYTES);
+	return n;
+}
+
+START_TEST(image_is_recognised_with_some_samples_missing)
+{
+	make(&forms[1]);
+	open_image();
+	ck_assert_uint_eq(match(), LNX_SAMPLES);
+	for (unsigned int lost = 0; lost < 1u << LNX_SAMPLES; lost++) {
+		const int n = __builtin_popcount(lost);
+
+		for (size_t i = 0; i < LNX_SAMPLES; i++)
+			if (lost >> i & 1)
+				*(uint8_t *)lg_image(&g, ref->sample[i] + i * 9) ^= 1;
+		uint32_t matches = match();
+		if (LNX_SAMPLES - n >= LNX_SAMPLES_NEEDED)
+			ck_assert_uint_eq(matches, LNX_SAMPLES - n);
+		else
+			ck_assert_uint_lt(matches, LNX_SAMPLES_NEEDED);
+		for (size_t i = 0; i < LNX_SAMPLES; i++)
+			if (lost >> i & 1)
+				*(uint8_t *)lg_image(&g, ref->sample[i] + i * 9) ^= 1;
+	}
+	// at another place there is nothing of it, nor where memory ends
+	gpa_t proof;
+	ck_assert_uint_eq(lnx_reference_match(ref, &g.m.guest, GPA(g.image + 0x10000), &proof), 0);
+	ck_assert_uint_eq(lnx_reference_match(ref, &g.m.guest, GPA(0), &proof), 0);
+	ck_assert_uint_eq(lnx_reference_match(ref, &g.m.guest, GPA(UINT64_MAX - 0x1000), &proof),
+			  0);
+	done();
+}
+END_TEST
+
+START_TEST(samples_are_apart_from_each_other)
+{
+	make(&forms[2]);
+	open_image();
+	for (size_t i = 1; i < LNX_SAMPLES; i++)
+		ck_assert_uint_ge(ref->sample[i] - ref->sample[i - 1], LNX_SAMPLE_BYTES);
+	ck_assert_uint_ge(ref->sample[0], g.table + g.symtab.names);
+	ck_assert_uint_lt(ref->sample[LNX_SAMPLES - 1] + LNX_SAMPLE_BYTES,
+			  g.table + g.symtab.markers);
+	done();
+}
+END_TEST
+
+START_TEST(kernel_is_found_with_three_samples_missing_but_not_with_four)
+{
+	for (int lost = 3; lost <= 4; lost++) {
+		make(&forms[2]);
+		open_image();
+		for (int i = 0; i < lost; i++)
+			memset(lg_image(&g, ref->sample[2 * i % 7]), 0xee, LNX_SAMPLE_BYTES);
+		memset(lg_image(&g, g.table + g.symtab.token_table), 0, 512);
+		if (lost == 3) {
+			expect_found(LNX_BY_REFERENCE, LNX_BY_REGISTERS, LNX_BY_BTF);
+		} else {
+			ck_assert_int_eq(find(), GS_ENOENT);
+			ck_assert_ptr_nonnull(strstr(err.text, "the kernel image given is not in "
+							       "guest memory, nor is another"));
+		}
+		done();
+	}
+}
+END_TEST
+
+/* --- another kernel's ------------------------------------------------------------------------- */
+
+/* The image of a guest with other symbols; it has types, of an older kernel. */
+static void open_another(const struct lg_form *form)
+{
+	static struct linux_guest other;
+	size_t size;
+
+	lg_create(&other, form);
+	uint8_t *image = image_make(&other, 0, &size);
+	struct image_file f = image_file_make(image, size);
+	ck_assert_msg(lnx_reference_open(f.path, &ref, &err) == GS_OK, "%s", err.text);
+	image_file_close(&f);
+	free(image);
+	lg_destroy(&other);
+}
+
+START_TEST(image_of_another_kernel_is_ignored)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		make(&forms[i]);
+		open_another(&(struct lg_form){ .style = forms[i].style, .many = true });
+		expect_found(LNX_BY_REGISTERS, LNX_BY_REGISTERS, LNX_BY_BTF);
+		ck_assert_uint_eq(lnx_kernel_found(k)->candidates, 1);
+		done();
+	}
+}
+END_TEST
+
+// Its layouts would be wrong, and nothing would show it.
+START_TEST(types_of_another_kernel_are_not_used)
+{
+	static const struct lg_form others[] = {
+		{ .style = 'A', .old = true },		// other names
+		{ .style = 'A', .data_symbols = true }, // more of them
+		{ .style = 'A', .many = true },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		make(&(struct lg_form){ .style = 'A', .no_types = true });
+		open_another(&others[i]);
+		ck_assert(ref->has_types);
+		ck_assert_int_eq(find(), GS_ENOENT);
+		ck_assert_msg(strstr(err.text, "CONFIG_DEBUG_INFO_BTF"), "%s", err.text);
+		done();
+	}
+}
+END_TEST
+
+// The same names at other distances: a build with one option changed.
+START_TEST(symbol_tables_are_the_same_by_names_and_distances)
+{
+	static struct kallsyms a, b;
+
+	make(&forms[1]);
+	open_image();
+	ck_assert_int_eq(kallsyms_copy(&ref->ks, &a), GS_OK);
+	ck_assert_int_eq(kallsyms_copy(&ref->ks, &b), GS_OK);
+	kallsyms_rebase(&b, 0x1234567);
+	ck_assert(kallsyms_is_same(&a, &b));
+	b.address[b.n - 1]++;
+	ck_assert(!kallsyms_is_same(&a, &b));
+	b.address[b.n - 1]--;
+	b.names[b.names_size - 1] ^= 1;
+	ck_assert(!kallsyms_is_same(&a, &b));
+	b.names[b.names_size - 1] ^= 1;
+	b.tokens[a.token_index[255]] ^= 1;
+	ck_assert(!kallsyms_is_same(&a, &b));
+	b.tokens[a.token_index[255]] ^= 1;
+	b.token_index[255]++;
+	ck_assert(!kallsyms_is_same(&a, &b));
+	b.token_index[255]--;
+	ck_assert(kallsyms_is_same(&a, &b));
+	kallsyms_deinit(&a);
+	kallsyms_deinit(&b);
+	done();
+}
+END_TEST
+
+// What the kernel has at its base is not what a kernel has there.
+START_TEST(base_that_was_written_over_is_not_believed)
+{
+	static const uint64_t bases[] = { 0, 1, 0x40010000, UINT64_C(0xff00000000000000) };
+
+	for (size_t i = 0; i < 3; i++) {
+		for (size_t b = 0; b < ARRAY_SIZE(bases); b++) {
+			make(&forms[i]);
+			open_image();
+			memcpy(lg_image(&g, g.table + g.symtab.base), &bases[b], 8);
+			expect_found(LNX_BY_REFERENCE, LNX_BY_REGISTERS, LNX_BY_BTF);
+			done();
+		}
+	}
+}
+END_TEST
+
+/* --- sparse memory ---------------------------------------------------------------------------- */
+
+static uint64_t data_start, data_end;
+
+static bool one_stretch(void *priv, gpa_t from, gpa_t end, gpa_t *start_out, gpa_t *end_out)
+{
+	(void)priv;
+	if (from.a >= data_end || end.a <= data_start)
+		return false;
+	*start_out = GPA(from.a > data_start ? from.a : data_start);
+	*end_out = GPA(gs_min(end.a, data_end));
+	return true;
+}
+
+static enum gs_code read_of_data(void *priv, gpa_t at, void *buf, size_t len)
+{
+	(void)priv;
+	if (!gs_in_range(at.a, len, data_start, data_end - data_start))
+		ck_abort_msg("%#" PRIx64 " was never written, but is read", at.a);
+	memcpy(buf, lg_at(&g, at.a), len);
+	return GS_OK;
+}
+
+// Reading a hole would make the host fill it.
+START_TEST(memory_that_was_never_written_is_not_read)
+{
+	make(&(struct lg_form){ .style = 'B', .ram_size = UINT64_C(16) << 20 });
+	open_image();
+	data_start = g.image;
+	data_end = g.next_page;
+	g.ops.next_data = one_stretch;
+	g.ops.read = read_of_data;
+	g.m.ranges[0].host = NULL;
+	expect_found(LNX_BY_REFERENCE, LNX_BY_REGISTERS, LNX_BY_BTF);
+	lnx_kernel_destroy(k);
+	forget_registers();
+	// nothing of the image is there
+	data_start = g.next_page - 4096;
+	ck_assert_int_eq(find(), GS_ENOENT);
+	// nothing at all
+	data_end = 0;
+	ck_assert_int_eq(find(), GS_ENOENT);
+	done();
+}
+END_TEST
+
+Suite *suite_reference(void)
+{
+	Suite *s = suite_create("reference");
+	TCase *tc = tcase_create("reference");
+
+	tcase_set_timeout(tc, 300);
+	tcase_add_test(tc, images_of_all_forms_are_read);
+	tcase_add_test(tc, bytes_behind_an_image_do_no_harm);
+	tcase_add_test(tc, image_without_types_is_read);
+	tcase_add_test(tc, types_of_an_image_are_those_behind_false_headers);
+	tcase_add_test(tc, what_is_no_file_is_refused);
+	tcase_add_test(tc, files_that_are_no_kernel_are_refused);
+	tcase_add_test(tc, image_without_a_symbol_table_is_refused);
+	tcase_add_test(tc, images_that_are_cut_off_are_refused);
+	tcase_add_test(tc, gzip_data_that_is_damaged_is_refused);
+	tcase_add_test(tc, files_larger_than_any_kernel_are_refused);
+	tcase_add_test(tc, elf_files_that_are_no_vmlinux_are_refused);
+	tcase_add_test(tc, segments_that_lie_are_refused);
+	tcase_add_test(tc, image_full_of_beginnings_of_tables_is_given_up);
+	tcase_add_test(tc, guest_whose_symbol_table_is_lost_is_found);
+	tcase_add_test(tc, guest_whose_symbol_table_is_lost_is_not_found_without_the_image);
+	tcase_add_test(tc, guest_whose_types_are_lost_is_found);
+	tcase_add_test(tc, types_are_taken_of_an_image_with_the_same_symbols);
+	tcase_add_test(tc, guest_with_pages_missing_is_found);
+	tcase_add_test(tc, image_is_recognised_with_some_samples_missing);
+	tcase_add_test(tc, samples_are_apart_from_each_other);
+	tcase_add_test(tc, kernel_is_found_with_three_samples_missing_but_not_with_four);
+	tcase_add_test(tc, image_of_another_kernel_is_ignored);
+	tcase_add_test(tc, types_of_another_kernel_are_not_used);
+	tcase_add_test(tc, symbol_tables_are_the_same_by_names_and_distances);
+	tcase_add_test(tc, base_that_was_written_over_is_not_believed);
+	tcase_add_test(tc, memory_that_was_never_written_is_not_read);
+	suite_add_tcase(s, tc);
+	return s;
+}
