@@ -261,13 +261,14 @@ static enum lnx_verdict end_candidate(struct lnx_finder *f, enum lnx_verdict v)
 	return v;
 }
 
-/* Decode the tables around a token_index at @p at; style C addresses are left relative. */
-static enum gs_code decode_tables(struct lnx_finder *f, gpa_t at)
+/* Decode the tables around a token_index at @p at, in a window of a quarter or all of their reach. */
+static enum gs_code decode_window(struct lnx_finder *f, gpa_t at, uint64_t divisor)
 {
 	/* they may lie in several ranges */
 	const struct guest_range *first = f->g->ranges, *last = first + f->g->range_count - 1;
-	const uint64_t before = gs_min(at.a - first->start.a, KALLSYMS_REACH_BEFORE);
-	const uint64_t after = gs_min(last->start.a + last->size - at.a, KALLSYMS_REACH_AFTER);
+	const uint64_t before = gs_min(at.a - first->start.a, KALLSYMS_REACH_BEFORE / divisor);
+	const uint64_t after =
+		gs_min(last->start.a + last->size - at.a, KALLSYMS_REACH_AFTER / divisor);
 	const size_t size = (size_t)(before + after);
 	uint8_t *window = malloc(size);
 
@@ -282,6 +283,14 @@ static enum gs_code decode_tables(struct lnx_finder *f, gpa_t at)
 	if (!f->k->ks.absolute) /* for now as if guest-virtual were guest-physical */
 		kallsyms_rebase(&f->k->ks, at.a - before), f->k->ks.absolute = false;
 	return GS_OK;
+}
+
+/* Most kernels' tables fit into a quarter of what the largest one needs. */
+static enum gs_code decode_tables(struct lnx_finder *f, gpa_t at)
+{
+	enum gs_code rc = decode_window(f, at, 4);
+
+	return rc == GS_ENOENT || rc == GS_EMALFORMED ? decode_window(f, at, 1) : rc;
 }
 
 enum lnx_verdict lnx_try_tables(struct lnx_finder *f, gpa_t token_index)
