@@ -61,9 +61,9 @@ endif
 
 # --- rooms ----------------------------------------------------------------------------------------
 
-ROOMS := base kcdata guest arm64 linux stackshot control cli vmm_portable
+ROOMS := base kcdata guest arm64 linux stackshot btlog control cli vmm_portable
 ROOM_DIRS := base kcdata introspect/guest introspect/arm64 introspect/linux introspect/stackshot \
-             control cli vmm
+             introspect/btlog control cli vmm
 include $(addsuffix /room.mk,$(ROOM_DIRS) cli/report)
 # KVM's ARM64 interface exists on ARM64 only
 ifeq ($(ARCH),aarch64)
@@ -79,11 +79,11 @@ LIB_OBJS := $(LIB_SRCS:%.c=$B/%.o)
 
 strict_DIRS := base/% kcdata/% introspect/arm64/%
 
-LIBS := -lbpf -lelf -lz -ljansson -luv -lfdt
+LIBS := -lbpf -lelf -lz -ljansson -luv -lfdt -lurcu-bp
 
 # A missing library is named with its Debian package instead of by a compiler message.
 lib_check = @for h in bpf/btf.h:libbpf-dev zlib.h:zlib1g-dev zstd.h:libzstd-dev jansson.h:libjansson-dev uv.h:libuv1-dev \
-    libfdt.h:libfdt-dev; do \
+    libfdt.h:libfdt-dev urcu/urcu-bp.h:liburcu-dev; do \
   printf '\#include <%s>\n' $${h%%:*} | $(CC) -E -o /dev/null -x c - 2>/dev/null || { \
     echo "make: no <$${h%%:*}> for $(ARCH): install the Debian package $${h\#\#*:} (or run: make deps)" >&2; exit 1; }; \
 done

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "cli/cli.h"
+#include "introspect/btlog/records.h"
 #include "introspect/stackshot/records.h"
 #include "kcdata/compress.h"
 #include "kcdata/json_view.h"
@@ -869,12 +870,16 @@ static int do_records(void)
 	     "newer\n"
 	     "ones may be longer. Values are little-endian and packed. What the fields mean stands "
 	     "in\n"
-	     "`kcdata/stackshot_types.h`, `kcdata/crashinfo_types.h` and\n"
-	     "`introspect/stackshot/records.h`.\n\n"
+	     "`kcdata/stackshot_types.h`, `kcdata/crashinfo_types.h`, "
+	     "`introspect/stackshot/records.h`\n"
+	     "and `introspect/btlog/records.h`.\n\n"
 	     "## Types of guestshot\n\n"
 	     "Defined in every stream that has them, so that readers without this table show "
 	     "them.\n");
 	print_schema(&ss_schema);
+	puts("\n## Types of saved backtrace logs\n\n"
+	     "Likewise ours, and defined in every stream that has them.\n");
+	print_schema(&btl_schema);
 	puts("\n## Types of the original\n");
 	print_schema(kcd_schema_builtin());
 	return CLI_EXIT_OK;

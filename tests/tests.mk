@@ -3,14 +3,22 @@
 
 UNIT_SUITES := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/*/*.c)))))
 # suites with threads of their own run under ThreadSanitizer too
-TSAN_SUITES := $(filter btlog control guest qemu vmm,$(UNIT_SUITES))
+TSAN_SUITES := $(filter btlog control guest qemu stackshot vmm,$(UNIT_SUITES))
+
+# Calls that go through tests/unit/stackshot/trap.c
+comma := ,
+TRAPPED := malloc calloc realloc reallocarray aligned_alloc free mmap munmap madvise mlock mprotect \
+           pthread_create pthread_join pthread_mutex_lock pthread_mutex_unlock pthread_cond_wait \
+           pthread_cond_signal pthread_cond_broadcast read write pread pwrite open close ioctl poll \
+           fopen fclose fwrite fputs fprintf snprintf vsnprintf
+unit_stackshot_LDFLAGS := $(TRAPPED:%=-Wl$(comma)--wrap=%)
 
 define unit_rules
 unit_$(1)_SRCS := $$(wildcard tests/unit/$(1)/*.c)
 $$B/tests/unit-$(1): $$(unit_$(1)_SRCS:%.c=$$B/%.o) $$B/guestshot.a
 	$$(call say,LD,$$@)
 	@mkdir -p $$(@D)
-	$$(Q)$$(CC) $$(ALL_CFLAGS) $$(LDFLAGS_$$(FLAVOUR)) -o $$@ $$^ $$(LIBS) -lcheck -lsubunit -lm -lrt
+	$$(Q)$$(CC) $$(ALL_CFLAGS) $$(LDFLAGS_$$(FLAVOUR)) $$(unit_$(1)_LDFLAGS) -o $$@ $$^ $$(LIBS) -lcheck -lsubunit -lm -lrt
 endef
 $(foreach s,$(UNIT_SUITES),$(eval $(call unit_rules,$(s))))
 

@@ -1,6 +1,7 @@
 # Benchmarks: kcdata's bytes per second beside memcpy of the same data in the same run; the backtrace library beside
 # a locked hash table; captures of memory dumps beside drgn, where PEER_DRGN and PEER_VMLINUX name one (tests/bench/dumps);
-# how long a libvirt guest is stopped, beside virsh dump (tests/bench/live).
+# collecting a stopped guest beside the latency of its memory; how long a libvirt guest is stopped, beside virsh dump
+# (tests/bench/live).
 
 bench_kcdata_SRCS := tests/bench/kcdata.c tests/bench/kcdata_capture.c
 
@@ -37,10 +38,25 @@ bench-live:
 	+$(Q)$(SUBMAKE) testbed-parts FLAVOUR=release all
 	$(Q)tests/bench/live
 
+# the largest of the dumps that bench-dumps makes, or another one
+BENCH_DUMP ?= $T/dumps/core-large
+
+$B/bench-collect: $B/tests/bench/collect.o $B/guestshot.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS_$(FLAVOUR)) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+.PHONY: bench-collect
+bench-collect:
+	$(Q)tools/deps build demo test
+	+$(Q)$(MAKE) --no-print-directory $B/bench-collect \
+	  $(patsubst $T/dumps/core-%,$T/dumps/%.made,$(filter $T/dumps/core-%,$(BENCH_DUMP)))
+	$(Q)$B/bench-collect '$(BENCH_DUMP)'
+
 # one after the other, also under -j
 .PHONY: bench
 bench: ## measure: figures beside those of others in the same run
 	+$(Q)$(MAKE) --no-print-directory bench-kcdata
 	+$(Q)$(MAKE) --no-print-directory bench-btlog
 	+$(Q)$(MAKE) --no-print-directory bench-dumps
+	+$(Q)$(MAKE) --no-print-directory bench-collect
 	+$(Q)$(MAKE) --no-print-directory bench-live
