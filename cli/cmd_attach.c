@@ -91,6 +91,7 @@ struct attach {
 	const struct attach_options *o;
 	struct cli_source source;
 	struct ss_session *session;
+	struct ctl_btlogs *btlogs;
 	uv_loop_t loop;
 	bool have_loop;
 	struct ctl_worker *worker;
@@ -208,6 +209,9 @@ static enum gs_code serve_start(struct attach *a, struct gs_error *err)
 		return gs_fail(err, GS_ENOSPC, "event loop: %s", uv_strerror(e));
 	a->have_loop = true;
 	ss_session_hint(a->session, &a->source.hints);
+	rc = ctl_btlogs_create(a->source.guest.guest, &a->source.hints, 0, &a->btlogs, err);
+	if (rc)
+		return rc;
 	(void)uv_timer_init(&a->loop, &a->guard); /* cannot fail */
 	a->guard.data = a;
 	const struct ctl_worker_config worker = {
@@ -215,6 +219,7 @@ static enum gs_code serve_start(struct attach *a, struct gs_error *err)
 		.capture = capture,
 		.arg = a,
 		.hints = a->source.hints,
+		.btlogs = a->btlogs,
 	};
 	rc = ctl_worker_create(&a->loop, &worker, &a->worker, err);
 	if (rc)
@@ -252,6 +257,7 @@ static int attach_run(struct attach *a)
 		uv_run(&a->loop, UV_RUN_DEFAULT);
 		(void)uv_loop_close(&a->loop); /* nothing is open: all was closed and run */
 	}
+	ctl_btlogs_destroy(a->btlogs);
 	ss_session_destroy(a->session);
 	cli_source_close(&a->source);
 	return code ? code : exit_code(a);

@@ -20,6 +20,8 @@ static const struct subcommand {
 	{ "show", cli_cmd_show, "show a capture: every thread and its kernel stack" },
 	{ "dump", cli_cmd_dump, "write a guest's memory as an ELF core" },
 	{ "attach", cli_cmd_attach, "serve a guest of QEMU or libvirt, or a dump" },
+	{ "sample", cli_cmd_sample, "sample what vCPUs execute, and show it" },
+	{ "btlog", cli_cmd_btlog, "look at the backtraces that captures and samples collected" },
 	{ "status", cli_cmd_status, "show how a guest and its captures are doing" },
 	{ "kcdata", cli_cmd_kcdata, "look into kcdata files, check them, convert them" },
 };

@@ -6,5 +6,5 @@ ifeq ($(ARCH),aarch64)
   cli_SRCS += cli/run_machine.c
 endif
 cli_SRCS += cli/cmd_kcdata.c
-cli_SRCS += cli/source.c cli/cmd_attach.c cli/cmd_dump.c
+cli_SRCS += cli/source.c cli/cmd_attach.c cli/cmd_dump.c cli/cmd_sample.c cli/cmd_btlog.c cli/book_view.c
 cli_DOORS :=

@@ -40,6 +40,7 @@ struct run {
 	struct cli_console console;
 	struct vmm *vm;
 	struct ss_session *session;
+	struct ctl_btlogs *btlogs;
 	struct ctl_worker *worker;
 	struct ctl_server *server;
 
@@ -423,6 +424,8 @@ static enum gs_code machine_create(struct run *r, struct gs_error *err)
 		rc = err->code = GS_ENOTSUP; /* not a file of the user's that is missing */
 	if (!rc)
 		rc = ss_session_create(vmm_guest(r->vm), &r->session, err);
+	if (!rc)
+		rc = ctl_btlogs_create(vmm_guest(r->vm), NULL, 0, &r->btlogs, err);
 	return rc;
 }
 
@@ -432,6 +435,7 @@ static enum gs_code control_create(struct run *r, struct gs_error *err)
 		.guest = vmm_guest(r->vm),
 		.capture = capture,
 		.arg = r,
+		.btlogs = r->btlogs,
 	};
 	enum gs_code rc = ctl_worker_create(&r->loop, &worker, &r->worker, err);
 
@@ -512,6 +516,7 @@ static int finish(struct run *r)
 	GS_FREE char *report = strdup(vmm_end_report(r->vm));
 
 	vmm_status_get(r->vm, &status);
+	ctl_btlogs_destroy(GS_TAKE(r->btlogs)); /* it may sample until here */
 	vmm_destroy(GS_TAKE(r->vm));
 	if (r->reason == CLI_RUN_EXIT && r->o->has_until && cli_until_check_partial(&r->o->until))
 		r->reason = CLI_RUN_UNTIL; /* it was in that last output */
@@ -522,6 +527,7 @@ static int finish(struct run *r)
 
 static void run_destroy(struct run *r)
 {
+	ctl_btlogs_destroy(r->btlogs);
 	vmm_destroy(r->vm);
 	ss_session_destroy(r->session);
 	cli_console_close(&r->console);

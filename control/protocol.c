@@ -70,8 +70,10 @@ static bool parse_pid(const json_t *value, struct ctl_request *r, struct ctl_fau
 
 static bool parse_to(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
 {
+	const char *command = ctl_command_name(r->command);
+
 	if (!json_is_string(value))
-		return fault(f, CTL_CLASS_ARGUMENT, "snap: \"to\" is a string, not %s",
+		return fault(f, CTL_CLASS_ARGUMENT, "%s: \"to\" is a string, not %s", command,
 			     type_name(value));
 	if (!strcmp(json_string_value(value), "fd"))
 		r->to = CTL_TO_FD;
@@ -79,7 +81,7 @@ static bool parse_to(const json_t *value, struct ctl_request *r, struct ctl_faul
 		r->to = CTL_TO_FILE;
 	else
 		return fault(f, CTL_CLASS_ARGUMENT,
-			     "snap: \"to\" is \"fd\" or \"file\", not \"%.64s\"",
+			     "%s: \"to\" is \"fd\" or \"file\", not \"%.64s\"", command,
 			     json_string_value(value));
 	return true;
 }
@@ -98,12 +100,14 @@ static bool parse_path(const json_t *value, struct ctl_request *r, struct ctl_fa
 	return r->path ? true : fault(f, gs_code_name(GS_ENOSPC), "out of memory");
 }
 
-static bool check_snap(const struct ctl_request *r, struct ctl_fault *f)
+static bool check_target(const struct ctl_request *r, struct ctl_fault *f)
 {
+	const char *command = ctl_command_name(r->command);
+
 	if (r->to == CTL_TO_FILE && !r->path)
-		return fault(f, CTL_CLASS_ARGUMENT, "snap: \"to\": \"file\" needs \"path\"");
+		return fault(f, CTL_CLASS_ARGUMENT, "%s: \"to\": \"file\" needs \"path\"", command);
 	if (r->to != CTL_TO_FILE && r->path)
-		return fault(f, CTL_CLASS_ARGUMENT, "snap: \"path\" needs \"to\": \"file\"");
+		return fault(f, CTL_CLASS_ARGUMENT, "%s: \"path\" needs \"to\": \"file\"", command);
 	return true;
 }
 
@@ -126,12 +130,84 @@ static const struct arg dump_args[] = {
 	{ "path", "string", "absolute path of the ELF core to write", parse_path },
 };
 
+static bool parse_hz(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
+{
+	json_int_t hz = json_integer_value(value);
+
+	if (!json_is_integer(value) || hz < 0 || hz > CTL_SAMPLE_HZ_MAX)
+		return fault(f, CTL_CLASS_ARGUMENT, "sample: \"hz\" is an integer in 0 … %u",
+			     CTL_SAMPLE_HZ_MAX);
+	r->hz = (uint32_t)hz;
+	r->has_hz = true;
+	return true;
+}
+
+static bool check_sample(const struct ctl_request *r, struct ctl_fault *f)
+{
+	return r->has_hz ? true : fault(f, CTL_CLASS_ARGUMENT, "sample: \"hz\" is missing");
+}
+
+static const struct arg sample_args[] = {
+	{ "hz", "integer", "samples of each vCPU in a second; 0: end", parse_hz },
+};
+
+static bool parse_log(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
+{
+	if (!json_is_string(value))
+		return fault(f, CTL_CLASS_ARGUMENT, "%s: \"log\" is a string, not %s",
+			     ctl_command_name(r->command), type_name(value));
+	r->log = strdup(json_string_value(value));
+	return r->log ? true : fault(f, gs_code_name(GS_ENOSPC), "out of memory");
+}
+
+static bool parse_action(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
+{
+	static const char *const names[] = { [CTL_BTLOG_ENABLE] = "enable",
+					     [CTL_BTLOG_DISABLE] = "disable",
+					     [CTL_BTLOG_RESET] = "reset" };
+
+	for (size_t i = 0; json_is_string(value) && i < ARRAY_SIZE(names); i++) {
+		if (strcmp(json_string_value(value), names[i]) != 0)
+			continue;
+		r->action = (enum ctl_btlog_action)i;
+		r->has_action = true;
+		return true;
+	}
+	return fault(f, CTL_CLASS_ARGUMENT,
+		     "btlog: \"action\" is \"enable\", \"disable\" or \"reset\"");
+}
+
+static bool check_btlog(const struct ctl_request *r, struct ctl_fault *f)
+{
+	return r->has_action ? true : fault(f, CTL_CLASS_ARGUMENT, "btlog: \"action\" is missing");
+}
+
+static const struct arg btlog_args[] = {
+	{ "action", "string", "\"enable\", \"disable\" (drops all), \"reset\"", parse_action },
+	{ "log", "string", "\"threads\" or \"samples\" (default: both)", parse_log },
+};
+
+static const struct arg btlog_save_args[] = {
+	{ "log", "string", "\"threads\" or \"samples\" (default: both)", parse_log },
+	{ "to", "string", "\"fd\" (default) or \"file\", as for snap", parse_to },
+	{ "path", "string", "absolute path of the file to write, with \"to\": \"file\"",
+	  parse_path },
+};
+
 static const struct command commands[] = {
 	[CTL_CMD_STATUS] = { "status", "state of the guest, captures and clients", NULL, 0, NULL },
 	[CTL_CMD_SNAP] = { "snap", "stop the guest, record every thread, let it go on", snap_args,
-			   ARRAY_SIZE(snap_args), check_snap },
+			   ARRAY_SIZE(snap_args), check_target },
 	[CTL_CMD_DUMP] = { "dump", "stop the guest, write its memory to a file, let it go on",
 			   dump_args, ARRAY_SIZE(dump_args), check_dump },
+	[CTL_CMD_SAMPLE] = { "sample", "record what vCPUs execute, some times a second",
+			     sample_args, ARRAY_SIZE(sample_args), check_sample },
+	[CTL_CMD_BTLOGS] = { "btlogs", "the logs of backtraces, their counters, and sampling's",
+			     NULL, 0, NULL },
+	[CTL_CMD_BTLOG] = { "btlog", "enable, disable or empty logs of backtraces", btlog_args,
+			    ARRAY_SIZE(btlog_args), check_btlog },
+	[CTL_CMD_BTLOG_SAVE] = { "btlog-save", "logs of backtraces as kcdata", btlog_save_args,
+				 ARRAY_SIZE(btlog_save_args), check_target },
 	[CTL_CMD_STOP] = { "stop", "stop the guest until this connection says cont or ends; nests",
 			   NULL, 0, NULL },
 	[CTL_CMD_CONT] = { "cont", "undo one stop of this connection", NULL, 0, NULL },
@@ -279,6 +355,8 @@ void ctl_request_deinit(struct ctl_request *request)
 	free(request->path);
 	request->id = NULL;
 	request->path = NULL;
+	free(request->log);
+	request->log = NULL;
 }
 
 bool ctl_line_is_blank(const char *line, size_t len)
@@ -356,7 +434,7 @@ char *ctl_line_greeting(size_t *len_out)
 {
 	return line_of(json_pack("{s:{s:o, s:i, s:[s, s]}}", "guestshot", "version",
 				 version_object(), "protocol", CTL_PROTOCOL_VERSION, "capabilities",
-				 "snap-fd", "snap-file", "dump"),
+				 "snap-fd", "snap-file", "dump", "btlog"),
 		       len_out);
 }
 

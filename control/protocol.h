@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "control/btlogs.h"
 
 #define CTL_PROTOCOL_VERSION 1
 /* Longest line a client may send, newline included; a request needs some hundred bytes. */
@@ -33,6 +34,10 @@ enum ctl_command {
 	CTL_CMD_STATUS,
 	CTL_CMD_SNAP,
 	CTL_CMD_DUMP,
+	CTL_CMD_SAMPLE,
+	CTL_CMD_BTLOGS,
+	CTL_CMD_BTLOG,
+	CTL_CMD_BTLOG_SAVE,
 	CTL_CMD_STOP,
 	CTL_CMD_CONT,
 	CTL_CMD_QUIT,
@@ -49,8 +54,12 @@ struct ctl_request {
 	enum ctl_command command;
 	json_t *id;	    /* NULL: none was given */
 	int32_t pid;	    /* snap: SS_PID_ALL or a process */
-	enum ctl_target to; /* snap */
-	char *path;	    /* snap to a file, dump: absolute; else NULL */
+	enum ctl_target to; /* snap, btlog-save */
+	bool has_hz, has_action;
+	uint32_t hz;		      /* sample */
+	enum ctl_btlog_action action; /* btlog */
+	char *log;		      /* btlog, btlog-save: NULL: all logs */
+	char *path;		      /* snap to a file, dump: absolute; else NULL */
 };
 
 /* Classes of errors that the protocol adds to the names of enum gs_code. */

@@ -113,6 +113,57 @@ static json_t *snap_body(const struct client *c)
 	return body;
 }
 
+static json_t *log_object(const struct btl_log_stats *l)
+{
+	return json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", l->name,
+			 "enabled", (int)l->enabled, "capacity", number(l->capacity), "held",
+			 number(l->held), "bytes", number(l->bytes), "recorded",
+			 number(l->recorded), "overwritten", number(l->overwritten), "dropped",
+			 number(l->dropped), "refused", number(l->refused), "skipped",
+			 number(l->skipped));
+}
+
+static json_t *library_object(const struct btl_library_stats *l)
+{
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "limit", number(l->limit),
+			 "stack_bytes", number(l->stack_bytes), "table_bytes",
+			 number(l->table_bytes), "stacks", number(l->stacks), "stacks_max",
+			 number(l->stacks_max), "lost", number(l->lost), "drops", number(l->drops),
+			 "dropped_stacks", number(l->dropped_stacks), "dropped_records",
+			 number(l->dropped_records));
+}
+
+static json_t *sampling_object(const struct ctl_sample_stats *s)
+{
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "hz",
+			 number(s->hz), "rounds", number(s->rounds), "late", number(s->late),
+			 "samples", number(s->samples), "idle", number(s->idle), "user",
+			 number(s->user), "unknown", number(s->unknown), "failed",
+			 number(s->failed), "held_ns", number(s->held_ns), "run_ns",
+			 number(s->run_ns), "one_by_one", (int)s->one_by_one, "end",
+			 s->end.code ? ctl_json_text(s->end.text) : json_null());
+}
+
+static json_t *btlogs_body(const struct client *c)
+{
+	const struct ctl_btlogs_stats *b = &c->job.btlogs;
+
+	if (!b->has_library)
+		return json_pack("{s:n, s:n, s:[], s:o}", "kernel", "library", "logs", "sampling",
+				 sampling_object(&b->sampling));
+	return json_pack("{s:o, s:o, s:[o, o], s:o}", "kernel", ctl_json_text(b->release),
+			 "library", library_object(&b->library), "logs", log_object(&b->threads),
+			 log_object(&b->samples), "sampling", sampling_object(&b->sampling));
+}
+
+static json_t *save_body(const struct client *c)
+{
+	bool to_file = c->request.to == CTL_TO_FILE;
+
+	return json_pack("{s:o, s:s, s:s*}", "bytes", number(c->job.saved), "to",
+			 to_file ? "file" : "fd", "path", to_file ? c->request.path : NULL);
+}
+
 static json_t *dump_body(const struct client *c)
 {
 	const struct ctl_dump_result *r = &c->job.dump;
@@ -237,14 +288,21 @@ static void client_answer_job(struct client *c)
 {
 	const struct ctl_job *job = &c->job;
 
-	if (job->code)
+	if (job->code) {
 		send_error(c, c->request.id, gs_code_name(job->code), job->err.text);
-	else if (job->kind == CTL_JOB_SNAP)
-		send_return(c, c->request.id, snap_body(c), job->fd);
-	else if (job->kind == CTL_JOB_DUMP)
-		send_return(c, c->request.id, dump_body(c), -1);
-	else
-		send_return(c, c->request.id, stop_body(c), -1);
+		ctl_request_deinit(&c->request);
+		return;
+	}
+	switch (job->kind) {
+	case CTL_JOB_SNAP: send_return(c, c->request.id, snap_body(c), job->fd); break;
+	case CTL_JOB_DUMP: send_return(c, c->request.id, dump_body(c), -1); break;
+	case CTL_JOB_SAVE: send_return(c, c->request.id, save_body(c), job->fd); break;
+	case CTL_JOB_SAMPLE:
+	case CTL_JOB_BTLOGS:
+	case CTL_JOB_BTLOG: send_return(c, c->request.id, btlogs_body(c), -1); break;
+	case CTL_JOB_STOP:
+	case CTL_JOB_RESUME: send_return(c, c->request.id, stop_body(c), -1); break;
+	}
 	ctl_request_deinit(&c->request);
 }
 
@@ -282,6 +340,9 @@ static void client_post(struct client *c, enum ctl_job_kind kind, uint32_t resum
 		.pid = c->request.pid,
 		.path = c->request.path,
 		.count = resumes,
+		.hz = c->request.hz,
+		.action = c->request.action,
+		.log = c->request.log,
 		.done = client_job_done,
 		.arg = c,
 	};
@@ -302,6 +363,7 @@ static void client_post(struct client *c, enum ctl_job_kind kind, uint32_t resum
  * snap		captures	captures,	after that one	captures what is left:
  *				stays stopped			memory, last registers
  * dump		like snap
+ * sample, btlog…	answer, after what the worker has to do before
  * stop		stops		nests		after that one	counts, nothing runs
  * cont		error unless this connection has a stop; else undoes it (after a capture)
  * quit		ends		ends		ends; capture	answers: ended already
@@ -348,6 +410,10 @@ static void client_command(struct client *c)
 	case CTL_CMD_STATUS: send_return(c, c->request.id, status_body(c), -1); break;
 	case CTL_CMD_SNAP: client_post(c, CTL_JOB_SNAP, 0); break;
 	case CTL_CMD_DUMP: client_post(c, CTL_JOB_DUMP, 0); break;
+	case CTL_CMD_SAMPLE: client_post(c, CTL_JOB_SAMPLE, 0); break;
+	case CTL_CMD_BTLOGS: client_post(c, CTL_JOB_BTLOGS, 0); break;
+	case CTL_CMD_BTLOG: client_post(c, CTL_JOB_BTLOG, 0); break;
+	case CTL_CMD_BTLOG_SAVE: client_post(c, CTL_JOB_SAVE, 0); break;
 	case CTL_CMD_STOP: do_stop(c); break;
 	case CTL_CMD_CONT: do_cont(c); break;
 	case CTL_CMD_QUIT: do_quit(c); break;

@@ -79,7 +79,7 @@ static bool queue_remove(struct queue *q, const struct ctl_job *job)
 }
 
 /* A memory file that nobody can change or cut any more, so that the receiver may map it. */
-static enum gs_code publish_fd(const struct ss_result *r, int *fd_out, struct gs_error *err)
+static enum gs_code publish_fd(const void *data, size_t size, int *fd_out, struct gs_error *err)
 {
 	GS_CLOSE int fd = memfd_create("guestshot-capture", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
@@ -87,7 +87,7 @@ static enum gs_code publish_fd(const struct ss_result *r, int *fd_out, struct gs
 		int e = errno;
 		return gs_fail_errno(err, gs_code_of_errno(e), e, "create a memory file");
 	}
-	enum gs_code rc = gs_file_write_all(fd, r->data, r->size, err);
+	enum gs_code rc = gs_file_write_all(fd, data, size, err);
 	if (rc)
 		return gs_wrap(err, rc, "fill the memory file");
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) ||
@@ -99,6 +99,15 @@ static enum gs_code publish_fd(const struct ss_result *r, int *fd_out, struct gs
 	return GS_OK;
 }
 
+static enum gs_code publish(struct ctl_job *job, const void *data, size_t size)
+{
+	/* relaxed: a hint; when it comes too late, done() gives the result up */
+	if (atomic_load_explicit(&job->abandoned, memory_order_relaxed))
+		return GS_OK;
+	return job->path ? gs_file_write_atomic(job->path, data, size, 0600, &job->err)
+			 : publish_fd(data, size, &job->fd, &job->err);
+}
+
 static void run_snap(struct ctl_worker *w, struct ctl_job *job)
 {
 	const struct ss_request request = {
@@ -108,14 +117,11 @@ static void run_snap(struct ctl_worker *w, struct ctl_job *job)
 	};
 
 	job->code = w->config.capture(w->config.arg, &request, &job->result, &job->err);
-	/* relaxed: a hint; when it comes too late, done() gives the result up */
-	if (!job->code && !atomic_load_explicit(&job->abandoned, memory_order_relaxed)) {
-		if (job->path)
-			job->code = gs_file_write_atomic(job->path, job->result.data,
-							 job->result.size, 0600, &job->err);
-		else
-			job->code = publish_fd(&job->result, &job->fd, &job->err);
-	}
+	if (!job->code)
+		job->code = publish(job, job->result.data, job->result.size);
+	/* after the client has it: recording may wait for who reads the log */
+	if (w->config.btlogs && job->result.data)
+		ctl_btlogs_feed(w->config.btlogs, job->result.data, job->result.size);
 	free(GS_TAKE(job->result.data)); /* the numbers stay */
 }
 
@@ -134,6 +140,33 @@ static void run_dump(struct ctl_worker *w, struct ctl_job *job)
 				   &job->dump, &job->err);
 }
 
+static void run_save(struct ctl_worker *w, struct ctl_job *job)
+{
+	GS_FREE uint8_t *data = NULL;
+
+	job->code = ctl_btlogs_save(w->config.btlogs, job->log, &data, &job->saved, &job->err);
+	if (!job->code)
+		job->code = publish(job, data, job->saved);
+}
+
+static void run_btlog(struct ctl_worker *w, struct ctl_job *job)
+{
+	struct ctl_btlogs *b = w->config.btlogs;
+
+	if (!b) {
+		job->code = gs_fail(&job->err, GS_ENOTSUP, "no backtraces are kept for this guest");
+		return;
+	}
+	if (job->kind == CTL_JOB_SAVE)
+		run_save(w, job);
+	else if (job->kind == CTL_JOB_BTLOG)
+		job->code = ctl_btlogs_act(b, job->log, job->action, &job->err);
+	else if (job->kind == CTL_JOB_SAMPLE)
+		job->code = ctl_btlogs_sample(b, job->hz, &job->err);
+	if (!job->code)
+		ctl_btlogs_stats_get(b, &job->btlogs);
+}
+
 static void run_resume(struct ctl_worker *w, struct ctl_job *job)
 {
 	for (uint32_t i = 0; i < job->count; i++) {
@@ -148,6 +181,10 @@ static void run(struct ctl_worker *w, struct ctl_job *job)
 	switch (job->kind) {
 	case CTL_JOB_SNAP: run_snap(w, job); return;
 	case CTL_JOB_DUMP: run_dump(w, job); return;
+	case CTL_JOB_SAMPLE:
+	case CTL_JOB_BTLOGS:
+	case CTL_JOB_BTLOG:
+	case CTL_JOB_SAVE: run_btlog(w, job); return;
 	case CTL_JOB_STOP: job->code = guest_stop(w->config.guest, &job->err); return;
 	case CTL_JOB_RESUME: run_resume(w, job); return;
 	}
@@ -227,8 +264,9 @@ static enum gs_code thread_start(struct ctl_worker *w, struct gs_error *err)
 {
 	sigset_t all, old;
 
-	/* signals are the event loop's */
+	/* signals are the event loop's; a bus error is its own: blocked it would kill us unasked */
 	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	int e = pthread_create(&w->thread, NULL, worker_main, w);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

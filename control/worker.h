@@ -24,6 +24,7 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "control/btlogs.h"
 #include "control/dump.h"
 #include "introspect/guest/guest.h"
 #include "introspect/stackshot/stackshot.h"
@@ -31,6 +32,10 @@
 enum ctl_job_kind {
 	CTL_JOB_SNAP,	/* capture, then publish to path or as a memory file */
 	CTL_JOB_DUMP,	/* an ELF core of the guest, to path */
+	CTL_JOB_SAMPLE, /* start or end sampling, with hz */
+	CTL_JOB_BTLOGS, /* counters of the logs of backtraces */
+	CTL_JOB_BTLOG,	/* action on log */
+	CTL_JOB_SAVE,	/* the logs, to path or as a memory file */
 	CTL_JOB_STOP,	/* one guest_stop() */
 	CTL_JOB_RESUME, /* count times guest_resume() */
 };
@@ -40,14 +45,19 @@ struct ctl_job {
 	int32_t pid;	  /* snap */
 	const char *path; /* file to write; snap: NULL for a memory file; borrowed until done */
 	uint32_t count;	  /* resume */
+	uint32_t hz;	  /* sample */
+	enum ctl_btlog_action action; /* btlog */
+	const char *log;	      /* btlog, save: NULL: all; borrowed until done */
 	void (*done)(struct ctl_job *job);
 	void *arg; /* the poster's */
 
 	/* results, from done() on */
 	enum gs_code code;
 	struct gs_error err;
-	struct ss_result result;     /* snap, GS_OK: numbers; data is NULL, published already */
-	struct ctl_dump_result dump; /* dump, GS_OK */
+	struct ss_result result;	/* snap, GS_OK: numbers; data is NULL, published already */
+	struct ctl_dump_result dump;	/* dump, GS_OK */
+	struct ctl_btlogs_stats btlogs; /* btlogs, sample: GS_OK */
+	size_t saved;			/* save, GS_OK: bytes */
 	int fd; /* snap to a memory file, GS_OK: sealed; taken by done(); else -1 */
 
 	/* the worker's */
@@ -64,7 +74,8 @@ struct ctl_worker_config {
 	enum gs_code (*capture)(void *arg, const struct ss_request *request,
 				struct ss_result *result_out, struct gs_error *err);
 	void *arg;
-	struct lnx_hints hints; /* for dumps; what it points to is borrowed like guest */
+	struct lnx_hints hints;	   /* for dumps; what it points to is borrowed like guest */
+	struct ctl_btlogs *btlogs; /* fed by captures; borrowed like guest; NULL: none */
 };
 
 /** Counters of everything captured through one worker. */

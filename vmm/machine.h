@@ -5,7 +5,7 @@
 
 /*
  * Stopping. A vCPU is out of the guest unless it is VCPU_RUNNING; it becomes that, and only that,
- * in vcpu_may_run(), under the lock, when neither a stop nor an end is in force. Whoever wants it
+ * in vcpu_may_run(), under the lock, when neither a stop, nor a hold of it alone, nor an end is in force. Whoever wants it
  * out sets immediate_exit under the same lock and then kicks; vcpu_may_run() clears immediate_exit.
  * So either the vCPU sees the stop before it runs, or the stop sees it running: no kick is lost.
  *
@@ -45,6 +45,7 @@ struct vmm_vcpu {
 	struct kvm_run *run; /* NULL: not mapped */
 	struct vmm_thread thread;
 	enum vmm_vcpu_state state; /* vmm.lock */
+	uint32_t holds;		   /* of this vCPU alone; vmm.lock */
 	/*
 	 * Set (release) once regs are those of the vCPU, cleared before it runs again; pairs with
 	 * the acquire in guest_regs().
@@ -68,7 +69,7 @@ struct vmm {
 	pthread_mutex_t lock; /* guards what follows, up to the atomics */
 	bool lock_made;
 	pthread_cond_t left;	/* a vCPU is no longer running */
-	pthread_cond_t resumed; /* no stop is in force, or the guest has ended */
+	pthread_cond_t resumed; /* a stop or hold is over, or the guest has ended */
 	bool started;
 	uint32_t stop_depth;
 	bool held; /* all vCPUs are out and the counter stands */
@@ -130,8 +131,11 @@ GS_MUST_USE enum gs_code vmm_vcpu_create(struct vmm_vcpu *v, const struct kvm_vc
 void vmm_vcpu_destroy(struct vmm_vcpu *v);
 GS_MUST_USE enum gs_code vmm_vcpu_start(struct vmm_vcpu *v, struct gs_error *err);
 
-/** Make all running vCPUs leave the guest; vmm.lock is held. */
-void vmm_vcpu_kick_all_locked(struct vmm *vm);
+/**
+ * Make the running vCPUs that are held leave the guest, all of them when a stop is in force or the
+ * guest has ended; vmm.lock is held.
+ */
+void vmm_vcpu_kick_held_locked(struct vmm *vm);
 
 /** End the guest, once; calls on_end. vmm.lock is not held. */
 void vmm_end_set(struct vmm *vm, enum vmm_end end);

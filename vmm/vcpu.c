@@ -64,21 +64,23 @@ static void set_immediate_exit(struct vmm_vcpu *v, uint8_t value)
 	__atomic_store_n(&v->run->immediate_exit, value, __ATOMIC_SEQ_CST);
 }
 
-void vmm_vcpu_kick_all_locked(struct vmm *vm)
+static enum vmm_end end_get(struct vmm *vm)
 {
+	return (enum vmm_end)atomic_load_explicit(&vm->end, memory_order_acquire);
+}
+
+void vmm_vcpu_kick_held_locked(struct vmm *vm)
+{
+	bool all = vm->stop_depth || end_get(vm) != VMM_RUNNING;
+
 	for (uint32_t i = 0; i < vm->topology.cpus; i++) {
 		struct vmm_vcpu *v = &vm->vcpus[i];
 
-		if (v->state != VCPU_RUNNING)
+		if (v->state != VCPU_RUNNING || !(all || v->holds))
 			continue;
 		set_immediate_exit(v, 1);
 		(void)pthread_kill(v->thread.id, VMM_SIGNAL_KICK); // not joined yet, so it exists
 	}
-}
-
-static enum vmm_end end_get(struct vmm *vm)
-{
-	return (enum vmm_end)atomic_load_explicit(&vm->end, memory_order_acquire);
 }
 
 void vmm_end_set(struct vmm *vm, enum vmm_end end)
@@ -88,7 +90,7 @@ void vmm_end_set(struct vmm *vm, enum vmm_end end)
 	if (first) {
 		// Pairs with the acquire in end_get() and vmm_ended(): the report is complete.
 		atomic_store_explicit(&vm->end, (int)end, memory_order_release);
-		vmm_vcpu_kick_all_locked(vm);
+		vmm_vcpu_kick_held_locked(vm);
 		pthread_cond_broadcast(&vm->resumed);
 	}
 	pthread_mutex_unlock(&vm->lock);
@@ -105,13 +107,13 @@ static void save_unlocked(struct vmm_vcpu *v)
 	atomic_store_explicit(&v->regs_valid, true, memory_order_release);
 }
 
-/* Wait while a stop is in force. @return false: the guest has ended */
+/* Wait while a stop or a hold is in force. @return false: the guest has ended */
 static bool vcpu_may_run(struct vmm_vcpu *v)
 {
 	struct vmm *vm = v->vm;
 
 	pthread_mutex_lock(&vm->lock);
-	while (end_get(vm) == VMM_RUNNING && vm->stop_depth) {
+	while (end_get(vm) == VMM_RUNNING && (vm->stop_depth || v->holds)) {
 		if (!atomic_load_explicit(&v->regs_valid, memory_order_relaxed)) {
 			save_unlocked(v);
 			continue; // the stop may be over

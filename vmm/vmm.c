@@ -400,12 +400,14 @@ void vmm_destroy(struct vmm *vm)
 
 /* --- as a guest ---------------------------------------------------------------------------- */
 
-/* The first vCPU that is still in the guest, or NULL. */
-static struct vmm_vcpu *running_locked(struct vmm *vm)
+/* The first vCPU that is held but still in the guest, or NULL. */
+static struct vmm_vcpu *leaving_locked(struct vmm *vm)
 {
 	for (uint32_t i = 0; i < vm->topology.cpus; i++) {
-		if (vm->vcpus[i].state == VCPU_RUNNING)
-			return &vm->vcpus[i];
+		struct vmm_vcpu *v = &vm->vcpus[i];
+
+		if (v->state == VCPU_RUNNING && (vm->stop_depth || v->holds))
+			return v;
 	}
 	return NULL;
 }
@@ -416,7 +418,7 @@ static void save_new_locked(struct vmm *vm)
 	for (uint32_t i = 0; i < vm->topology.cpus; i++) {
 		struct vmm_vcpu *v = &vm->vcpus[i];
 
-		if (v->state != VCPU_NEW ||
+		if (v->state != VCPU_NEW || !(vm->stop_depth || v->holds) ||
 		    atomic_load_explicit(&v->regs_valid, memory_order_relaxed))
 			continue;
 		vmm_regs_save(v);
@@ -447,34 +449,41 @@ static void undo_stop_locked(struct vmm *vm)
 	pthread_cond_broadcast(&vm->resumed);
 }
 
-static enum gs_code stop_locked(struct vmm *vm, struct gs_error *err)
+/* Wait until everything that is held has left the guest. @return GS_OK; GS_ETIMEDOUT */
+static enum gs_code await_held_locked(struct vmm *vm, struct gs_error *err)
 {
 	uint64_t now = gs_clock_ns(), deadline = now + STOP_DEADLINE_NS;
 	struct vmm_vcpu *v;
 
-	if (vm->stop_depth == UINT32_MAX)
-		return gs_fail(err, GS_EBUSY, "too many stops in force");
-	vm->stop_depth++;
 	save_new_locked(vm);
-	vmm_vcpu_kick_all_locked(vm);
-	while ((v = running_locked(vm))) {
+	vmm_vcpu_kick_held_locked(vm);
+	while ((v = leaving_locked(vm))) {
 		if (vmm_cond_wait_until(&vm->left, &vm->lock,
 					gs_min(now + STOP_REKICK_NS, deadline)))
 			continue;
 		now = gs_clock_ns();
-		if (now >= deadline) {
-			undo_stop_locked(vm);
+		if (now >= deadline)
 			return gs_fail(err, GS_ETIMEDOUT,
 				       "vCPU %" PRIu32
 				       " did not leave the guest within %u s (is the host "
 				       "short of memory?)",
 				       v->index, (unsigned int)(STOP_DEADLINE_NS / GS_NS_PER_SEC));
-		}
-		vmm_vcpu_kick_all_locked(vm);
+		vmm_vcpu_kick_held_locked(vm);
 	}
-	if (!vm->held)
-		hold_locked(vm);
 	return GS_OK;
+}
+
+static enum gs_code stop_locked(struct vmm *vm, struct gs_error *err)
+{
+	if (vm->stop_depth == UINT32_MAX)
+		return gs_fail(err, GS_EBUSY, "too many stops in force");
+	vm->stop_depth++;
+	enum gs_code rc = await_held_locked(vm, err);
+	if (rc)
+		undo_stop_locked(vm);
+	else if (!vm->held)
+		hold_locked(vm);
+	return rc;
 }
 
 static enum gs_code guest_op_stop(void *priv, struct gs_error *err)
@@ -497,6 +506,40 @@ static enum gs_code guest_op_resume(void *priv, struct gs_error *err)
 		undo_stop_locked(vm);
 	pthread_mutex_unlock(&vm->lock);
 	return stopped ? GS_OK : gs_fail(err, GS_EBUSY, "resume without a stop");
+}
+
+/* One vCPU is out, the others and the guest's clock go on. */
+static enum gs_code guest_op_hold_vcpu(void *priv, uint32_t vcpu, struct gs_error *err)
+{
+	struct vmm *vm = priv;
+	struct vmm_vcpu *v = &vm->vcpus[vcpu];
+	enum gs_code rc;
+
+	pthread_mutex_lock(&vm->lock);
+	if (v->holds == UINT32_MAX) {
+		rc = gs_fail(err, GS_EBUSY, "vCPU %" PRIu32 ": too many holds in force", vcpu);
+	} else {
+		v->holds++;
+		rc = await_held_locked(vm, err);
+		if (rc && !--v->holds)
+			pthread_cond_broadcast(&vm->resumed);
+	}
+	pthread_mutex_unlock(&vm->lock);
+	return rc;
+}
+
+static enum gs_code guest_op_release_vcpu(void *priv, uint32_t vcpu, struct gs_error *err)
+{
+	struct vmm *vm = priv;
+	struct vmm_vcpu *v = &vm->vcpus[vcpu];
+
+	pthread_mutex_lock(&vm->lock);
+	bool held = v->holds;
+	if (held && !--v->holds)
+		pthread_cond_broadcast(&vm->resumed);
+	pthread_mutex_unlock(&vm->lock);
+	return held ? GS_OK
+		    : gs_fail(err, GS_EBUSY, "vCPU %" PRIu32 ": release without a hold", vcpu);
 }
 
 static enum gs_code guest_op_vcpu_regs(void *priv, uint32_t vcpu, struct guest_vcpu_regs *regs_out)
@@ -531,4 +574,6 @@ static const struct guest_ops guest_ops = {
 	.resume = guest_op_resume,
 	.vcpu_regs = guest_op_vcpu_regs,
 	.next_data = guest_op_next_data,
+	.hold_vcpu = guest_op_hold_vcpu,
+	.release_vcpu = guest_op_release_vcpu,
 };

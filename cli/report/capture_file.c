@@ -435,6 +435,24 @@ static void inflate(uint8_t **data, size_t *size, char *damage, size_t damage_si
 	*size = plain_size;
 }
 
+enum gs_code rep_stream_read(const char *path, uint8_t **data_out, size_t *size_out,
+			     struct gs_error *err)
+{
+	GS_FREE uint8_t *data = NULL;
+	size_t size = 0;
+	char damage[GS_ERROR_TEXT_MAX] = "";
+	enum gs_code rc = read_bytes(path, &data, &size, err);
+
+	if (rc)
+		return rc;
+	inflate(&data, &size, damage, sizeof(damage));
+	if (*damage)
+		return gs_fail(err, GS_EMALFORMED, "%s: %s", path, damage);
+	*data_out = GS_TAKE(data);
+	*size_out = size;
+	return GS_OK;
+}
+
 enum gs_code rep_capture_read(const char *path, struct rep_capture *out, struct gs_error *err)
 {
 	GS_FREE uint8_t *data = NULL;

@@ -99,4 +99,13 @@ const char *rep_frame_kind_name(uint32_t kind);
 /** "complete", … for enum lnx_unwind_end. */
 const char *rep_stack_end_name(uint32_t end);
 
+/**
+ * Read a kcdata stream of any kind from a file, decompressed.
+ *
+ * @param data_out returned: free with free()
+ * @return as rep_capture_read(); a damaged compressed file is GS_EMALFORMED
+ */
+GS_MUST_USE enum gs_code rep_stream_read(const char *path, uint8_t **data_out, size_t *size_out,
+					 struct gs_error *err);
+
 #endif

@@ -94,6 +94,11 @@ struct guest_ops {
 	/** NULL when each range is mapped. Whole ranges only: the caller has checked them. */
 	enum gs_code (*read)(void *priv, gpa_t at, void *buf, size_t len);
 	/**
+	 * Ask for the cache line that a later read of the byte at @p at will want. NULL when reads
+	 * do not come from memory here.
+	 */
+	void (*prefetch)(void *priv, gpa_t at);
+	/**
 	 * The first stretch of memory at or after @p from, below @p end, that has ever been
 	 * written, so that a search does not make the host allocate the holes. NULL: all has.
 	 * @return false when there is none
@@ -247,6 +252,28 @@ GS_MUST_USE static inline enum gs_code guest_read_u64(const struct guest *g, gpa
 		return GS_OK;
 	}
 	return guest_read(g, at, value_out, sizeof(*value_out));
+}
+
+/** Whether guest_prefetch() can do anything: callers save themselves the search for addresses. */
+static inline bool guest_can_prefetch(const struct guest *g)
+{
+	return g->ops->prefetch || (g->range_count && g->ranges[0].host);
+}
+
+/**
+ * Ask for the cache line that holds a byte, ahead of reading it. Reads nothing, never faults, and
+ * does nothing for what is not RAM or not mapped.
+ */
+static inline void guest_prefetch(const struct guest *g, gpa_t at)
+{
+	const struct guest_range *r = guest_range_find(g, at);
+
+	if (!r)
+		return;
+	if (r->host)
+		__builtin_prefetch((const char *)r->host + (at.a - r->start.a));
+	else if (g->ops->prefetch)
+		g->ops->prefetch(g->priv, at);
 }
 
 /** Bytes of RAM in all ranges. */

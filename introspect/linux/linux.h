@@ -80,7 +80,7 @@ const char *lnx_way_name(enum lnx_way way);
  * @param k_out  returned: free with lnx_kernel_destroy()
  * @return GS_OK; GS_ENOENT: no kernel (yet), the text names the step that failed;
  *         GS_EMALFORMED: its tables contradict each other; GS_ETOOBIG: too many things that look
- *         like one; GS_ENOSPC: out of memory
+ *         like one; GS_EFAULT: memory became unreadable; GS_ENOSPC: out of memory
  */
 GS_MUST_USE enum gs_code lnx_kernel_find(struct guest *g, const struct guest_vcpu_regs *regs,
 					 uint32_t n, const struct lnx_hints *hints,
@@ -109,9 +109,9 @@ bool lnx_vmcoreinfo_find(const struct guest *g, const struct lnx_kernel *k,
 /** How a kernel was found. */
 struct lnx_found {
 	enum lnx_way symbols_by, place_by, types_by;
-	gpa_t symbols_at;    /* of the token table */
+	gpa_t symbols_at;    /* of the token table; of a reference: of the first bytes recognised */
 	uint32_t candidates; /* symbol tables that were looked at */
-	int evidence;	     /* vCPUs that prove it to run, less those that run something else */
+	int evidence;	     /* vCPUs that speak for it, less those that run something else */
 	uint64_t symbols_ns, place_ns, types_ns, roots_ns; /* wall time of the steps */
 };
 
@@ -122,7 +122,8 @@ const struct lnx_found *lnx_kernel_found(const struct lnx_kernel *k);
  * others in memory, and stands in for symbol tables or types that the guest's memory lacks.
  *
  * @param ref_out free with lnx_reference_destroy()
- * @return GS_OK; GS_ENOENT, GS_EDENIED, GS_ESYS: the file; GS_EMALFORMED, GS_ETOOBIG: not a kernel
+ * @return GS_OK; GS_ENOENT, GS_EDENIED, GS_EINVAL, GS_ESYS: the file; GS_EMALFORMED, GS_ETOOBIG: not
+ *         a kernel, or one without symbols; GS_ENOTSUP: EFI zboot; GS_ENOSPC: out of memory
  */
 GS_MUST_USE enum gs_code lnx_reference_open(const char *path, struct lnx_reference **ref_out,
 					    struct gs_error *err);
@@ -132,8 +133,8 @@ void lnx_reference_destroy(struct lnx_reference *ref);
  * Read structure layouts (docs/profiles.md).
  *
  * @param profile_out free with lnx_profile_destroy()
- * @return GS_OK; GS_ENOENT, GS_EDENIED, GS_ESYS: the file; GS_EMALFORMED: no profile, or it lacks a
- *         member without which no thread can be shown (named)
+ * @return GS_OK; GS_ENOENT, GS_EDENIED, GS_EINVAL, GS_ESYS: the file; GS_EMALFORMED: no profile, or it
+ *         lacks a member without which no thread can be shown (named); GS_ENOSPC: out of memory
  */
 GS_MUST_USE enum gs_code lnx_profile_open(const char *path, struct lnx_profile **profile_out,
 					  struct gs_error *err);
@@ -196,23 +197,58 @@ GS_MUST_USE enum gs_code lnx_symbol_find(const struct lnx_kernel *k, const char 
 
 /* --- reading --- */
 
-#define LNX_TLB_SIZE 64
+#define LNX_TLB_SIZE	 64
+#define LNX_CACHE_PAGES	 1024
+#define LNX_CACHE_TABLES 256
+
+struct lnx_tlb_entry {
+	uint64_t va; /* page address | 1, or 0 for none */
+	uint64_t pa; /* of the page; | 1: executable in the kernel */
+};
+
+/**
+ * Room for one thread that reads much: more translations than a view has itself, and the tables of
+ * the last level, so that a page costs one read of a descriptor. Caller's memory, touched before
+ * the guest stops.
+ */
+struct lnx_cache {
+	struct lnx_tlb_entry page[LNX_CACHE_PAGES];
+	struct {
+		uint64_t region; /* address >> a64_last_table_bits(), | bit 63; 0: none */
+		gpa_t table;
+	} table[LNX_CACHE_TABLES];
+	uint8_t task[LNX_TASK_SIZE_MAX]; /* copy of the task that is being read */
+};
 
 /** One thread's way to read the guest's kernel memory; dies with the stop, so that no translation
  * is stale. */
 struct lnx_view {
 	const struct lnx_kernel *k;
 	const struct guest *g;
-	struct {
-		uint64_t va; /* page address | 1, or 0 for none */
-		gpa_t pa;
-	} tlb[LNX_TLB_SIZE];
+	struct lnx_cache *cache; /* NULL: the small one below */
+	bool can_prefetch;
+	struct lnx_tlb_entry tlb[LNX_TLB_SIZE];
 	uint64_t reads;		     /* successful copies */
 	uint64_t bytes;		     /* copied */
 	uint64_t faults[A64_FAULTS]; /* failed translations by reason */
 };
 
 void lnx_view_init(struct lnx_view *v, const struct lnx_kernel *k, const struct guest *g);
+
+/** Give a view more room, emptied here; borrowed as long as the view is used. */
+void lnx_view_use_cache(struct lnx_view *v, struct lnx_cache *cache);
+
+/*
+ * Reading ahead. A read of a far place takes as long as a hundred instructions or more: those who
+ * have many places to read ask for all of them first. In two rounds, since the translation is a
+ * read, too. Both do nothing where the guest's memory is not mapped here, report nothing, and count
+ * no faults.
+ */
+
+/** First round: the descriptor of the page at @p va. */
+void lnx_prefetch_entry(struct lnx_view *v, gva_t va);
+/** Second round: the lines of [va, va + len), @p len at least 1. */
+void lnx_prefetch(struct lnx_view *v, gva_t va, size_t len);
 
 /** Copy kernel memory. @return GS_OK; GS_EFAULT (counted by reason in the view) */
 GS_MUST_USE enum gs_code lnx_read(struct lnx_view *v, gva_t va, void *buf, size_t len);
@@ -233,7 +269,49 @@ GS_MUST_USE enum gs_code lnx_read_u32(struct lnx_view *v, gva_t va, uint32_t *va
 GS_MUST_USE enum gs_code lnx_list_collect(struct lnx_view *v, gva_t head, gva_t *nodes,
 					  uint32_t max, uint32_t *n_out);
 
+/**
+ * A kernel list that is walked node by node.
+ *
+ *	struct lnx_list l;
+ *	gva_t object;
+ *	lnx_list_begin(&l, v, head, offset, objects, max);
+ *	while (lnx_list_next(&l, &object))
+ *		…
+ *	…l.rc, l.n…
+ */
+struct lnx_list {
+	struct lnx_view *v;
+	enum gs_code rc; /* after the end: what ended it, as of lnx_list_collect() */
+	uint32_t n;	 /* objects so far; after a loop was found, distinct ones */
+	gva_t *objects;	 /* they themselves */
+	uint32_t max, mark, power;
+	uint64_t offset; /* of the list_head in its object */
+	gva_t head, at;
+	const gva_t *expected; /* what the list had at another time: read ahead, not believed */
+	uint32_t expected_count, next_expected;
+};
+
+/**
+ * @param objects  room for @p max addresses; needed to the end to tell a loop
+ * @param offset   of the list_head inside of each object
+ */
+void lnx_list_begin(struct lnx_list *l, struct lnx_view *v, gva_t head, uint64_t offset,
+		    gva_t *objects, uint32_t max);
+
+/** Objects that are probably on the list, in this order; borrowed to the end of the walk. */
+void lnx_list_expect(struct lnx_list *l, const gva_t *objects, uint32_t n);
+
+/** @return false at the end: see l->rc. An object may be given twice before a loop is found. */
+bool lnx_list_next(struct lnx_list *l, gva_t *object_out);
+
 /* --- tasks --- */
+
+/** Begin a walk over the task structures of all thread-group leaders, init_task excluded. */
+void lnx_processes_begin(struct lnx_list *l, struct lnx_view *v, gva_t *tasks, uint32_t max);
+
+/** ... of all threads of a process. @return GS_OK; GS_EMALFORMED: @p signal is no address */
+GS_MUST_USE enum gs_code lnx_threads_begin(struct lnx_list *l, struct lnx_view *v, gva_t signal,
+					   gva_t *tasks, uint32_t max);
 
 /** Addresses of the task structures of all thread-group leaders, init_task excluded; see
  * lnx_list_collect(). */
@@ -290,6 +368,19 @@ struct lnx_task {
  */
 GS_MUST_USE enum gs_code lnx_task_read(struct lnx_view *v, gva_t address,
 				       struct lnx_task *task_out);
+
+/*
+ * Reading ahead, in the rounds of lnx_prefetch_entry() and lnx_prefetch(): what lnx_task_read()
+ * wants, and then what lnx_threads_begin() and lnx_task_tgid() want of the task's signal structure
+ * and parent.
+ */
+void lnx_task_prefetch_entry(struct lnx_view *v, gva_t address);
+void lnx_task_prefetch(struct lnx_view *v, gva_t address);
+void lnx_relatives_prefetch_entry(struct lnx_view *v, const struct lnx_task *task);
+void lnx_relatives_prefetch(struct lnx_view *v, const struct lnx_task *task);
+
+/** signal of the task at @p address, and nothing else. */
+GS_MUST_USE enum gs_code lnx_task_signal(struct lnx_view *v, gva_t address, gva_t *signal_out);
 
 /** tgid of the task at @p address (a parent, say). */
 GS_MUST_USE enum gs_code lnx_task_tgid(struct lnx_view *v, gva_t address, int32_t *tgid_out);
@@ -361,18 +452,60 @@ struct lnx_stack {
 	uint64_t end_at; /* the frame pointer or address that ended it, unless complete */
 };
 
-/**
- * Kernel stack of a task that is not running, from its saved context.
- * An empty stack with LNX_END_NO_STACK is a result, not an error.
- */
-void lnx_unwind_blocked(struct lnx_view *v, const struct lnx_task *task, struct lnx_stack *stack);
+#define LNX_STACKS_MAX 3
+
+/** A stack that is being unwound; fields are private. */
+struct lnx_walk {
+	struct lnx_view *v;
+	struct lnx_stack *out;
+	/*
+	 * Known stacks, outermost first: a chain only ever goes from a later one to an earlier one.
+	 */
+	struct {
+		uint64_t start, end;
+	} stack[LNX_STACKS_MAX];
+	uint32_t stacks;
+	uint32_t on;  /* the one the chain is on; stacks: none yet */
+	uint64_t top; /* end of the task's stack, 0 if unknown */
+	uint64_t fp;  /* of the next record */
+	uint64_t last_fp;
+	bool entered; /* the frame before this one is exception entry code of EL1 */
+	bool ended;
+};
 
 /**
- * Kernel stack of a vCPU, from its registers: nothing for one in user mode.
+ * Begin with the kernel stack of a task that is not running, from its saved context.
+ * An empty stack with LNX_END_NO_STACK is a result, not an error.
+ *
+ * @param stack  gets the frames by lnx_walk_finish(); borrowed until then
+ */
+void lnx_walk_blocked(struct lnx_walk *w, struct lnx_view *v, const struct lnx_task *task,
+		      struct lnx_stack *stack);
+
+/**
+ * Begin with the kernel stack of a vCPU, from its registers: nothing for one in user mode.
  *
  * @param task  what it executes, or NULL when that is not known (only the IRQ stack is then
  * allowed)
  */
+void lnx_walk_running(struct lnx_walk *w, struct lnx_view *v, const struct lnx_task *task,
+		      const struct guest_vcpu_regs *regs, struct lnx_stack *stack);
+
+/** Most walks that are finished side by side. */
+#define LNX_WALKS_MAX 64
+
+/**
+ * Unwind stacks to their ends, side by side: while the next record of one is on its way from
+ * memory, the others are looked at. All walks are of one view.
+ *
+ * @param n 0 … LNX_WALKS_MAX
+ */
+void lnx_walk_finish(struct lnx_walk *const *walks, uint32_t n);
+
+/** One stack: lnx_walk_blocked() to its end. */
+void lnx_unwind_blocked(struct lnx_view *v, const struct lnx_task *task, struct lnx_stack *stack);
+
+/** One stack: lnx_walk_running() to its end. */
 void lnx_unwind_running(struct lnx_view *v, const struct lnx_task *task,
 			const struct guest_vcpu_regs *regs, struct lnx_stack *stack);
 

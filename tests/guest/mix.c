@@ -20,7 +20,8 @@
 #include <unistd.h>
 
 #define CYCLE_NS   (50 * 1000000LL)
-#define READ_BYTES (256 << 10)
+#define READ_BYTES   (4 << 20)
+#define RANDOM_BYTES (512 << 10)
 #define CPUS_MAX   64
 
 enum part { PART_READ, PART_RANDOM, PART_USER, PARTS };
@@ -50,15 +51,14 @@ static void work(enum part part, int zero, char *buf)
 	static volatile uint64_t sink;
 
 	switch (part) {
+	// large pieces, so that hardly any time is that of entering the kernel
 	case PART_READ:
-		for (int i = 0; i < 8; i++)
-			if (pread(zero, buf, READ_BYTES, 0) != READ_BYTES)
-				die("mix: read /dev/zero");
+		if (pread(zero, buf, READ_BYTES, 0) != READ_BYTES)
+			die("mix: read /dev/zero");
 		break;
 	case PART_RANDOM:
-		for (int i = 0; i < 128; i++)
-			if (getrandom(buf, 4096, 0) != 4096)
-				die("mix: getrandom");
+		if (getrandom(buf, RANDOM_BYTES, 0) != RANDOM_BYTES)
+			die("mix: getrandom");
 		break;
 	case PART_USER:
 	case PARTS:

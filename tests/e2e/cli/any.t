@@ -144,6 +144,57 @@ $ guestshot dump --core /dev/null -o core
 code 64
 err guestshot: error: /dev/null: .*
 
+$ guestshot btlog
+code 64
+err .*top, list, show, leaks, enable, disable, reset or save.*
+err *
+
+$ guestshot btlog tip x
+code 64
+err .*what is 'tip'.*
+err *
+
+$ guestshot btlog list x
+code 64
+err .*btlog list needs --control PATH, and no file
+err *
+
+$ guestshot btlog top
+code 64
+err .*of what.*
+err *
+
+$ guestshot btlog top missing
+code 66
+err guestshot: error: .*missing: .*
+
+$ : >empty; guestshot btlog top empty
+code 65
+err guestshot: error: empty: .*
+
+# a capture is a good stream, but no log
+$ head -c 1048576 /dev/zero >zeros; guestshot snap -q --core zeros --ram-base 0x40000000 -o x; guestshot btlog top x
+code 65
+err guestshot: error: x: no saved backtraces in it
+
+$ guestshot btlog top --control missing
+code 69
+err guestshot: error: control socket missing: .*
+
+$ guestshot btlog save x
+code 64
+err .*-o FILE is missing
+err *
+
+$ guestshot sample --control missing --hz 0
+code 64
+err .*--hz 0: not in 1 .* 10000.*
+err *
+
+$ guestshot sample --control missing
+code 69
+err guestshot: error: control socket missing: .*
+
 $ guestshot status --control missing
 code 69
 err guestshot: error: control socket missing: .*

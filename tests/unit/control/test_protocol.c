@@ -59,6 +59,20 @@ static const struct bad {
 	const char *class;
 	const char *names; /* the description says this */
 } bad[] = {
+	{ "{\"execute\":\"sample\"}", "invalid-argument", "sample: \"hz\" is missing" },
+	{ "{\"execute\":\"sample\",\"arguments\":{\"hz\":-1}}", "invalid-argument", "in 0 " },
+	{ "{\"execute\":\"sample\",\"arguments\":{\"hz\":10001}}", "invalid-argument", "10000" },
+	{ "{\"execute\":\"sample\",\"arguments\":{\"hz\":\"99\"}}", "invalid-argument",
+	  "an integer" },
+	{ "{\"execute\":\"btlog\"}", "invalid-argument", "btlog: \"action\" is missing" },
+	{ "{\"execute\":\"btlog\",\"arguments\":{\"action\":\"stop\"}}", "invalid-argument",
+	  "\"reset\"" },
+	{ "{\"execute\":\"btlog\",\"arguments\":{\"action\":\"reset\",\"log\":1}}",
+	  "invalid-argument", "btlog: \"log\" is a string" },
+	{ "{\"execute\":\"btlog-save\",\"arguments\":{\"to\":\"file\"}}", "invalid-argument",
+	  "btlog-save: \"to\": \"file\" needs \"path\"" },
+	{ "{\"execute\":\"btlogs\",\"arguments\":{\"log\":\"x\"}}", "invalid-argument",
+	  "btlogs: unknown argument" },
 	{ "{\"execute\":\"dump\"}", "invalid-argument", "dump: \"path\" is missing" },
 	{ "{\"execute\":\"dump\",\"arguments\":{\"path\":\"core\"}}", "invalid-argument",
 	  "dump: \"path\" is not absolute" },

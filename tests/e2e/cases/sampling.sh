@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=sh disable=SC2154
+# A guest that does a known mix of work is sampled; sampling.check compares the shares.
+# kernels: cloud
+# time: 300
+# shellcheck source=e2e/lib.sh
+. ./lib.sh
+
+seconds=${SAMPLE_SECONDS:-20} hz=${SAMPLE_HZ:-20}
+
+guest_start mix cloud '' --cpus 4 --clusters 2 --memory 512M --control "$ctl"
+await READY
+say 'mix on'
+await 'MIX on'
+sleep 2
+
+# the guest's own speed, before it is sampled
+say 'mix quiet-begin'
+await '^MIX quiet-begin'
+sleep 10
+say 'mix quiet-end'
+await '^MIX quiet-end'
+
+say 'mix begin'
+await '^MIX begin'
+that 'the guest is sampled' guestshot sample --control "$ctl" --hz "$hz" --for "${seconds}s" -o "$out/samples.kcdata"
+cp "$work/that" "$out/sample.txt"
+say 'mix end'
+await '^MIX end'
+that 'stacks are counted' guestshot btlog top --json --max 0 "$out/samples.kcdata"
+cp "$work/that" "$out/stacks.json"
+that 'operations are counted' guestshot btlog top --by operation --json "$out/samples.kcdata"
+cp "$work/that" "$out/operations.json"
+
+# captures feed the other log
+that 'a capture is taken' guestshot snap --control "$ctl" -o "$out/capture.kcdata"
+that 'its threads are in the log' guestshot btlog top --by function --log threads --json --max 0 --control "$ctl"
+if grep -q '"__switch_to"' "$work/that"; then
+	ok 'blocked threads are among them'
+else
+	not_ok 'blocked threads are among them' "$(head -n 20 "$work/that")"
+fi
+that 'a log is emptied' guestshot btlog reset --log threads --control "$ctl"
+guestshot btlog list --json --control "$ctl" >"$out/list.json"
+say poweroff
+that 'the guest ends by itself' wait "$guest"
+guest=''
+finish
