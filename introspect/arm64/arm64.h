@@ -90,6 +90,32 @@ void a64_half_set_table(struct a64_half *h, uint64_t ttbr);
 enum a64_fault a64_translate(const struct a64_regime *r, const struct guest *g, gva_t va,
 			     struct a64_mapping *out);
 
+/*
+ * A walk in two parts, for those who translate many addresses that lie close together: the tables
+ * of the last level are few, so that they can be remembered, and only the last descriptor is read
+ * for each page.
+ */
+
+/**
+ * Walk all levels but the last.
+ *
+ * @param table_out  the last level's table; good for all addresses that are equal from bit
+ *                   a64_last_table_bits() up, as long as the tables do not change
+ * @return false: the address has no such table (a fault, or a block that ends the walk before);
+ *         a64_translate() tells which
+ */
+bool a64_last_table(const struct a64_regime *r, const struct guest *g, gva_t va, gpa_t *table_out);
+
+/** log2 of the bytes that one last-level table maps: 21 with 4K pages, 25 with 16K, 29 with 64K. */
+unsigned int a64_last_table_bits(const struct a64_regime *r, gva_t va);
+
+/** Where in its last-level table the descriptor of an address lies. */
+gpa_t a64_last_entry(const struct a64_regime *r, gpa_t table, gva_t va);
+
+/** The last step, with a table that a64_last_table() gave for @p va. As a64_translate(). */
+enum a64_fault a64_translate_last(const struct a64_regime *r, const struct guest *g, gpa_t table,
+				  gva_t va, struct a64_mapping *out);
+
 enum a64_end { A64_HIGHEST, A64_LOWEST };
 
 /**

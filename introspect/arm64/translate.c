@@ -156,36 +156,21 @@ static inline bool is_canonical(const struct a64_half *h, uint64_t va)
 	return !(differ >> h->va_bits);
 }
 
-enum a64_fault a64_translate(const struct a64_regime *r, const struct guest *g, gva_t va,
-			     struct a64_mapping *out)
+/* The descriptor for an address in a table of one level. */
+static enum a64_fault read_entry(const struct a64_half *h, const struct guest *g, gpa_t table,
+				 unsigned int lsb, uint64_t in, uint64_t *descriptor)
 {
-	const struct a64_half *h = &r->half[BIT(va.a, 55)];
+	uint64_t index = (in >> lsb) & low_bits(stride_bits(h));
 
-	if (!h->enabled)
-		return A64_DISABLED;
-	if (!is_canonical(h, va.a))
-		return A64_NOT_CANONICAL;
+	if (guest_read_u64(g, GPA(table.a + index * sizeof(*descriptor)), descriptor))
+		return A64_TABLE_NOT_RAM;
+	return *descriptor & DESCRIPTOR_VALID ? A64_OK : A64_NOT_MAPPED;
+}
 
-	// A first table smaller than the others needs no own index mask once the copies are gone.
-	const uint64_t in = va.a & low_bits(h->va_bits);
-	const unsigned int stride = stride_bits(h);
-	int level = h->start_level;
-	unsigned int lsb = level_lsb(h, level);
-	gpa_t table = h->table;
-	uint64_t descriptor;
-
-	// Ends at the last level even in tables that point at themselves.
-	for (;; level++, lsb -= stride) {
-		uint64_t index = (in >> lsb) & low_bits(stride);
-
-		if (guest_read_u64(g, GPA(table.a + index * sizeof(descriptor)), &descriptor))
-			return A64_TABLE_NOT_RAM;
-		if (!(descriptor & DESCRIPTOR_VALID))
-			return A64_NOT_MAPPED;
-		if (level == LAST_LEVEL || !(descriptor & DESCRIPTOR_TABLE_PAGE))
-			break;
-		table = GPA(output_address(h, descriptor, h->granule_bits));
-	}
+/* Where the descriptor that ends a walk leads. */
+static enum a64_fault map_entry(const struct a64_half *h, int level, unsigned int lsb, uint64_t in,
+				uint64_t descriptor, struct a64_mapping *out)
+{
 	if (is_reserved(h, descriptor, level))
 		return A64_RESERVED;
 
@@ -197,6 +182,92 @@ enum a64_fault a64_translate(const struct a64_regime *r, const struct guest *g, 
 		.level = (int8_t)level,
 	};
 	return A64_OK;
+}
+
+static enum a64_fault check_half(const struct a64_half *h, gva_t va)
+{
+	if (!h->enabled)
+		return A64_DISABLED;
+	return is_canonical(h, va.a) ? A64_OK : A64_NOT_CANONICAL;
+}
+
+enum a64_fault a64_translate(const struct a64_regime *r, const struct guest *g, gva_t va,
+			     struct a64_mapping *out)
+{
+	const struct a64_half *h = &r->half[BIT(va.a, 55)];
+	enum a64_fault fault = check_half(h, va);
+
+	if (fault)
+		return fault;
+
+	// A first table smaller than the others needs no own index mask once the copies are gone.
+	const uint64_t in = va.a & low_bits(h->va_bits);
+	int level = h->start_level;
+	unsigned int lsb = level_lsb(h, level);
+	gpa_t table = h->table;
+
+	// Ends at the last level even in tables that point at themselves.
+	for (;; level++, lsb -= stride_bits(h)) {
+		uint64_t descriptor;
+
+		fault = read_entry(h, g, table, lsb, in, &descriptor);
+		if (fault)
+			return fault;
+		if (level == LAST_LEVEL || !(descriptor & DESCRIPTOR_TABLE_PAGE))
+			return map_entry(h, level, lsb, in, descriptor, out);
+		table = GPA(output_address(h, descriptor, h->granule_bits));
+	}
+}
+
+bool a64_last_table(const struct a64_regime *r, const struct guest *g, gva_t va, gpa_t *table_out)
+{
+	const struct a64_half *h = &r->half[BIT(va.a, 55)];
+
+	// Of a half that one table more than covers not all addresses of it are canonical.
+	if (check_half(h, va) || h->va_bits < h->granule_bits + stride_bits(h))
+		return false;
+
+	const uint64_t in = va.a & low_bits(h->va_bits);
+	unsigned int lsb = level_lsb(h, h->start_level);
+	gpa_t table = h->table;
+	for (int level = h->start_level; level < LAST_LEVEL; level++, lsb -= stride_bits(h)) {
+		uint64_t descriptor;
+
+		if (read_entry(h, g, table, lsb, in, &descriptor) ||
+		    !(descriptor & DESCRIPTOR_TABLE_PAGE))
+			return false;
+		table = GPA(output_address(h, descriptor, h->granule_bits));
+	}
+	*table_out = table;
+	return true;
+}
+
+unsigned int a64_last_table_bits(const struct a64_regime *r, gva_t va)
+{
+	const struct a64_half *h = &r->half[BIT(va.a, 55)];
+
+	return h->granule_bits + stride_bits(h);
+}
+
+gpa_t a64_last_entry(const struct a64_regime *r, gpa_t table, gva_t va)
+{
+	const struct a64_half *h = &r->half[BIT(va.a, 55)];
+	uint64_t index = (va.a >> h->granule_bits) & low_bits(stride_bits(h));
+
+	return GPA(table.a + index * sizeof(uint64_t));
+}
+
+enum a64_fault a64_translate_last(const struct a64_regime *r, const struct guest *g, gpa_t table,
+				  gva_t va, struct a64_mapping *out)
+{
+	const struct a64_half *h = &r->half[BIT(va.a, 55)];
+	const uint64_t in = va.a & low_bits(h->va_bits);
+	uint64_t descriptor;
+	enum a64_fault fault = read_entry(h, g, table, h->granule_bits, in, &descriptor);
+
+	if (fault)
+		return fault;
+	return map_entry(h, LAST_LEVEL, h->granule_bits, in, descriptor, out);
 }
 
 /* A table on the way down. */

@@ -61,7 +61,7 @@ static enum lnx_verdict try_once(struct lnx_finder *f, gpa_t at)
 	return lnx_try_tables(f, at);
 }
 
-/* Look for tables in [start, end) of one range. */
+/* Look for tables in [start, end). */
 static enum lnx_verdict scan(struct lnx_finder *f, uint64_t start, uint64_t end)
 {
 	uint8_t *chunk = malloc(LNX_SCAN_CHUNK + SCAN_OVERLAP);
@@ -90,15 +90,15 @@ static enum lnx_verdict scan(struct lnx_finder *f, uint64_t start, uint64_t end)
 	return v;
 }
 
-/* ... in what of [at - before, at + after) belongs to the range that @p at lies in. */
+/* ... in what of [at - before, at + after) may be RAM; the tables may lie in several ranges of it. */
 static enum lnx_verdict scan_around(struct lnx_finder *f, gpa_t at, uint64_t before, uint64_t after)
 {
-	const struct guest_range *r = guest_range_find(f->g, at);
+	const struct guest_range *first = f->g->ranges, *last = first + f->g->range_count - 1;
 
-	if (!r)
+	if (!guest_range_find(f->g, at))
 		return LNX_GO_ON;
-	uint64_t offset = at.a - r->start.a;
-	return scan(f, at.a - gs_min(offset, before), at.a + gs_min(r->size - offset, after));
+	return scan(f, at.a - gs_min(at.a - first->start.a, before),
+		    at.a + gs_min(last->start.a + last->size - at.a, after));
 }
 
 /* --- by registers --- */

@@ -26,14 +26,26 @@ static gva_t member_address(const struct lnx_kernel *k, gva_t object, enum lnx_m
 	return GVA(object.a + field(k, m)->offset);
 }
 
-/* An unsigned member of 1, 2, 4 or 8 bytes out of a copy of the structure; absent ones are 0. */
+/*
+ * An unsigned member of 1, 2, 4 or 8 bytes out of a copy of the structure; absent ones are 0. Some
+ * thirty for each thread: the common sizes are single loads.
+ */
 static uint64_t get(const struct lnx_kernel *k, const uint8_t *copy, enum lnx_member m)
 {
 	const struct lnx_field *f = field(k, m);
 	uint64_t value = 0;
+	uint32_t half;
 
-	if (f->present)
-		memcpy(&value, copy + f->offset, gs_min(f->size, sizeof(value)));
+	if (!f->present)
+		return 0;
+	if (f->size >= sizeof(value)) {
+		memcpy(&value, copy + f->offset, sizeof(value));
+	} else if (f->size == sizeof(half)) {
+		memcpy(&half, copy + f->offset, sizeof(half));
+		value = half;
+	} else {
+		memcpy(&value, copy + f->offset, f->size);
+	}
 	return value;
 }
 
@@ -122,7 +134,8 @@ enum gs_code lnx_task_read(struct lnx_view *v, gva_t address, struct lnx_task *t
 {
 	const struct lnx_kernel *k = v->k;
 	/* static per thread: too large for a stack frame, and nothing may be allocated here */
-	static _Thread_local uint8_t copy[LNX_TASK_SIZE_MAX];
+	static _Thread_local uint8_t own_copy[LNX_TASK_SIZE_MAX];
+	uint8_t *copy = v->cache ? v->cache->task : own_copy;
 
 	if (!lnx_is_object(k, address.a))
 		return GS_EMALFORMED;
@@ -163,6 +176,11 @@ enum gs_code lnx_task_read(struct lnx_view *v, gva_t address, struct lnx_task *t
 	return GS_OK;
 }
 
+enum gs_code lnx_task_signal(struct lnx_view *v, gva_t address, gva_t *signal_out)
+{
+	return lnx_read_u64(v, member_address(v->k, address, LNX_M_TASK_SIGNAL), &signal_out->a);
+}
+
 enum gs_code lnx_task_tgid(struct lnx_view *v, gva_t address, int32_t *tgid_out)
 {
 	uint32_t tgid;
@@ -176,31 +194,81 @@ enum gs_code lnx_task_tgid(struct lnx_view *v, gva_t address, int32_t *tgid_out)
 	return GS_OK;
 }
 
-/* List nodes are inside of the tasks: step back from member to structure. */
-static enum gs_code collect_tasks(struct lnx_view *v, gva_t head, enum lnx_member node,
-				  gva_t *tasks, uint32_t max, uint32_t *n_out)
+void lnx_task_prefetch_entry(struct lnx_view *v, gva_t address)
 {
-	enum gs_code rc = lnx_list_collect(v, head, tasks, max, n_out);
+	const struct lnx_kernel *k = v->k;
 
-	for (uint32_t i = 0; i < *n_out; i++)
-		tasks[i].a -= field(v->k, node)->offset;
-	return rc;
+	if (!v->can_prefetch || !lnx_is_object(k, address.a))
+		return;
+	/* of two pages at most, for the kernels looked at */
+	lnx_prefetch_entry(v, GVA(address.a + k->span[0].offset));
+	lnx_prefetch_entry(v, GVA(address.a + k->span[k->spans - 1].offset));
+}
+
+void lnx_task_prefetch(struct lnx_view *v, gva_t address)
+{
+	const struct lnx_kernel *k = v->k;
+
+	if (!v->can_prefetch || !lnx_is_object(k, address.a))
+		return;
+	for (uint32_t i = 0; i < k->spans; i++)
+		lnx_prefetch(v, GVA(address.a + k->span[i].offset), k->span[i].size);
+}
+
+void lnx_relatives_prefetch_entry(struct lnx_view *v, const struct lnx_task *task)
+{
+	lnx_prefetch_entry(v, member_address(v->k, task->signal, LNX_M_SIGNAL_THREAD_HEAD));
+	lnx_prefetch_entry(v, member_address(v->k, task->real_parent, LNX_M_TASK_TGID));
+}
+
+void lnx_relatives_prefetch(struct lnx_view *v, const struct lnx_task *task)
+{
+	lnx_prefetch(v, member_address(v->k, task->signal, LNX_M_SIGNAL_THREAD_HEAD), 8);
+	lnx_prefetch(v, member_address(v->k, task->real_parent, LNX_M_TASK_TGID), 4);
+}
+
+void lnx_processes_begin(struct lnx_list *l, struct lnx_view *v, gva_t *tasks, uint32_t max)
+{
+	lnx_list_begin(l, v, member_address(v->k, v->k->init_task, LNX_M_TASK_TASKS),
+		       field(v->k, LNX_M_TASK_TASKS)->offset, tasks, max);
+}
+
+enum gs_code lnx_threads_begin(struct lnx_list *l, struct lnx_view *v, gva_t signal, gva_t *tasks,
+			       uint32_t max)
+{
+	if (!lnx_is_object(v->k, signal.a))
+		return GS_EMALFORMED;
+	lnx_list_begin(l, v, member_address(v->k, signal, LNX_M_SIGNAL_THREAD_HEAD),
+		       field(v->k, LNX_M_TASK_THREAD_NODE)->offset, tasks, max);
+	return GS_OK;
+}
+
+static enum gs_code walk_to_end(struct lnx_list *l, uint32_t *n_out)
+{
+	gva_t task;
+
+	while (lnx_list_next(l, &task))
+		;
+	*n_out = l->n;
+	return l->rc;
 }
 
 enum gs_code lnx_processes_collect(struct lnx_view *v, gva_t *tasks, uint32_t max, uint32_t *n_out)
 {
-	return collect_tasks(v, member_address(v->k, v->k->init_task, LNX_M_TASK_TASKS),
-			     LNX_M_TASK_TASKS, tasks, max, n_out);
+	struct lnx_list l;
+
+	lnx_processes_begin(&l, v, tasks, max);
+	return walk_to_end(&l, n_out);
 }
 
 enum gs_code lnx_threads_collect(struct lnx_view *v, gva_t signal, gva_t *tasks, uint32_t max,
 				 uint32_t *n_out)
 {
+	struct lnx_list l;
+
 	*n_out = 0;
-	if (!lnx_is_object(v->k, signal.a))
-		return GS_EMALFORMED;
-	return collect_tasks(v, member_address(v->k, signal, LNX_M_SIGNAL_THREAD_HEAD),
-			     LNX_M_TASK_THREAD_NODE, tasks, max, n_out);
+	enum gs_code rc = lnx_threads_begin(&l, v, signal, tasks, max);
+	return rc ? rc : walk_to_end(&l, n_out);
 }
 
 gva_t lnx_init_task(const struct lnx_kernel *k)

@@ -10,25 +10,10 @@
  * versions, and is told apart by the presence of struct frame_record_meta (6.19 and later).
  */
 
-#define STACKS_MAX	  3
 #define OVERFLOW_STACK	  UINT64_C(4096) /* OVERFLOW_STACK_SIZE, arch/arm64/include/asm/memory.h */
 #define FRAME_RECORD_SIZE 16
 #define META_FINAL	  1 /* FRAME_META_TYPE_FINAL, …_PT_REGS (asm/stacktrace/frame.h, 6.19) */
 #define META_PT_REGS	  2
-
-struct walk {
-	struct lnx_view *v;
-	struct lnx_stack *out;
-	/*
-	 * Known stacks, outermost first: a chain only ever goes from a later one to an earlier one.
-	 */
-	struct lnx_range stack[STACKS_MAX];
-	uint32_t stacks;
-	uint32_t on;  /* the one the chain is on; stacks: none yet */
-	uint64_t top; /* end of the task's stack, 0 if unknown */
-	uint64_t last_fp;
-	bool entered; /* the frame before this one is exception entry code of EL1 */
-};
 
 const char *lnx_unwind_end_name(enum lnx_unwind_end end)
 {
@@ -45,14 +30,14 @@ const char *lnx_unwind_end_name(enum lnx_unwind_end end)
 	return "unknown";
 }
 
-static bool stop(struct walk *w, enum lnx_unwind_end end, uint64_t at)
+static bool stop(struct lnx_walk *w, enum lnx_unwind_end end, uint64_t at)
 {
 	w->out->end = end;
 	w->out->end_at = end == LNX_END_COMPLETE ? 0 : at;
 	return false;
 }
 
-static bool push(struct walk *w, uint64_t address, enum lnx_frame_kind kind)
+static bool push(struct lnx_walk *w, uint64_t address, enum lnx_frame_kind kind)
 {
 	struct lnx_stack *s = w->out;
 
@@ -75,7 +60,7 @@ static bool is_el1_entry(const struct lnx_kernel *k, uint64_t address)
  * Whether a record may lie at @p fp: aligned (8 since 5.11; 16 before, which implies it), wholly on
  * a known stack, and farther out than the last one.
  */
-static bool place_record(struct walk *w, uint64_t fp)
+static bool place_record(struct lnx_walk *w, uint64_t fp)
 {
 	if (fp & 7)
 		return false;
@@ -93,7 +78,7 @@ static bool place_record(struct walk *w, uint64_t fp)
 }
 
 /* 6.19 and later: {0, 0} is followed by a word that says what the record stands for. */
-static bool follow_meta(struct walk *w, uint64_t fp, uint64_t *next_out)
+static bool follow_meta(struct lnx_walk *w, uint64_t fp, uint64_t *next_out)
 {
 	const struct lnx_types *types = &w->v->k->types;
 	uint64_t kind, pc, x29;
@@ -116,7 +101,7 @@ static bool follow_meta(struct walk *w, uint64_t fp, uint64_t *next_out)
 /*
  * Whether the record at @p fp is the one inside of the pt_regs at the very top of the task's stack.
  */
-static bool is_outermost(const struct walk *w, uint64_t fp)
+static bool is_outermost(const struct lnx_walk *w, uint64_t fp)
 {
 	const struct lnx_types *types = &w->v->k->types;
 
@@ -125,7 +110,7 @@ static bool is_outermost(const struct walk *w, uint64_t fp)
 }
 
 /* One record; false when the walk is over. */
-static bool step(struct walk *w, uint64_t *fp)
+static bool step(struct lnx_walk *w, uint64_t *fp)
 {
 	const struct lnx_kernel *k = w->v->k;
 	uint64_t record[2];
@@ -163,34 +148,39 @@ static bool step(struct walk *w, uint64_t *fp)
 	return true;
 }
 
-static void walk_init(struct walk *w, struct lnx_view *v, const struct lnx_task *task,
+static void add_stack(struct lnx_walk *w, uint64_t start, uint64_t size)
+{
+	w->stack[w->stacks].start = start;
+	w->stack[w->stacks++].end = start + size;
+}
+
+static void walk_init(struct lnx_walk *w, struct lnx_view *v, const struct lnx_task *task,
 		      struct lnx_stack *stack)
 {
-	*w = (struct walk){ .v = v, .out = stack };
+	/* not the frames' own room: it is large */
+	*w = (struct lnx_walk){ .v = v, .out = stack, .ended = true };
 	stack->count = 0;
 	stack->end = LNX_END_COMPLETE;
 	stack->end_at = 0;
 	if (task && lnx_is_object(v->k, task->stack.a) && task->stack.a <= ~v->k->thread_size) {
 		w->top = task->stack.a + v->k->thread_size;
-		w->stack[w->stacks++] = (struct lnx_range){ task->stack.a, w->top };
+		add_stack(w, task->stack.a, v->k->thread_size);
 	}
 }
 
-/* A frame record is pushed at most once, so no chain is longer than what fits on the stacks. */
-static void walk_chain(struct walk *w, uint64_t fp)
+static void walk_chain(struct lnx_walk *w, uint64_t fp)
 {
 	w->on = w->stacks;
-	while (step(w, &fp))
-		;
+	w->fp = fp;
+	w->ended = false;
 }
 
-void lnx_unwind_blocked(struct lnx_view *v, const struct lnx_task *task, struct lnx_stack *stack)
+void lnx_walk_blocked(struct lnx_walk *w, struct lnx_view *v, const struct lnx_task *task,
+		      struct lnx_stack *stack)
 {
-	struct walk w;
-
-	walk_init(&w, v, task, stack);
-	if (!w.stacks) {
-		(void)stop(&w, LNX_END_NO_STACK, 0);
+	walk_init(w, v, task, stack);
+	if (!w->stacks) {
+		(void)stop(w, LNX_END_NO_STACK, 0);
 		return;
 	}
 	/*
@@ -199,15 +189,15 @@ void lnx_unwind_blocked(struct lnx_view *v, const struct lnx_task *task, struct 
 	 */
 	uint64_t pc = lnx_strip(v->k, task->context_pc);
 	if (!lnx_is_text(v, pc)) {
-		(void)stop(&w, LNX_END_NOT_TEXT, pc);
+		(void)stop(w, LNX_END_NOT_TEXT, pc);
 		return;
 	}
-	if (push(&w, pc, LNX_FRAME_RETURN))
-		walk_chain(&w, task->context_fp);
+	if (push(w, pc, LNX_FRAME_RETURN))
+		walk_chain(w, task->context_fp);
 }
 
 /* The CPU's own stacks, farther in than the task's; each is optional. */
-static void add_cpu_stacks(struct walk *w, const struct guest_vcpu_regs *regs)
+static void add_cpu_stacks(struct lnx_walk *w, const struct guest_vcpu_regs *regs)
 {
 	const struct lnx_kernel *k = w->v->k;
 	uint64_t irq;
@@ -217,12 +207,12 @@ static void add_cpu_stacks(struct walk *w, const struct guest_vcpu_regs *regs)
 	if (k->irq_stack_ptr.a &&
 	    !lnx_read_u64(w->v, GVA(k->irq_stack_ptr.a + regs->tpidr_el1), &irq) &&
 	    lnx_is_object(k, irq) && irq <= ~k->thread_size)
-		w->stack[w->stacks++] = (struct lnx_range){ irq, irq + k->thread_size };
+		add_stack(w, irq, k->thread_size);
 	if (k->overflow_stack.a) {
 		uint64_t at = k->overflow_stack.a + regs->tpidr_el1;
 
 		if (lnx_is_object(k, at) && at <= ~OVERFLOW_STACK)
-			w->stack[w->stacks++] = (struct lnx_range){ at, at + OVERFLOW_STACK };
+			add_stack(w, at, OVERFLOW_STACK);
 	}
 }
 
@@ -238,7 +228,7 @@ static bool same_function(const struct lnx_kernel *k, uint64_t a, uint64_t b)
  * has set up no frame (a leaf), or not yet, or no longer. Exact on all instructions of a
  * single-stepped system call, but for a function stopped in the prologue of a direct recursion.
  */
-static bool lr_is_a_frame(struct walk *w, uint64_t pc, uint64_t lr, uint64_t fp)
+static bool lr_is_a_frame(struct lnx_walk *w, uint64_t pc, uint64_t lr, uint64_t fp)
 {
 	uint64_t saved;
 
@@ -268,24 +258,73 @@ static bool is_el1_vector(const struct lnx_kernel *k, uint64_t pc)
 	return k->vectors && gs_in_range(pc, 4, k->vectors + 0x200, 0x200);
 }
 
+void lnx_walk_running(struct lnx_walk *w, struct lnx_view *v, const struct lnx_task *task,
+		      const struct guest_vcpu_regs *regs, struct lnx_stack *stack)
+{
+	walk_init(w, v, task, stack);
+	if (!(regs->valid & GUEST_REGS_GENERAL) || a64_pstate_el(regs->pstate) != 1)
+		return;
+	add_cpu_stacks(w, regs);
+
+	if (!push(w, regs->pc, LNX_FRAME_PC) || has_no_chain(v->k, regs))
+		return;
+	if (is_el1_vector(v->k, regs->pc) && (regs->valid & GUEST_REGS_EXC) &&
+	    lnx_is_text(v, regs->elr_el1) && !push(w, regs->elr_el1, LNX_FRAME_INTERRUPTED))
+		return;
+	uint64_t lr = lnx_strip(v->k, regs->x[30]);
+	if (lr_is_a_frame(w, regs->pc, lr, regs->x[29]) && !push(w, lr, LNX_FRAME_LR))
+		return;
+	w->entered = is_el1_entry(v->k, regs->pc + 1);
+	walk_chain(w, regs->x[29]);
+}
+
+/*
+ * Records of one stack are read one after the other, since each says where the next one is. Those of
+ * several stacks do not wait for each other. A frame record is pushed at most once, so no chain is
+ * longer than what fits on the stacks.
+ */
+void lnx_walk_finish(struct lnx_walk *const *walks, uint32_t n)
+{
+	struct lnx_walk *active[LNX_WALKS_MAX];
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (walks[i]->ended)
+			continue;
+		active[count++] = walks[i];
+		lnx_prefetch_entry(walks[i]->v, GVA(walks[i]->fp));
+	}
+	for (uint32_t i = 0; i < count; i++)
+		lnx_prefetch(active[i]->v, GVA(active[i]->fp), FRAME_RECORD_SIZE);
+	while (count) {
+		uint32_t left = 0;
+
+		for (uint32_t i = 0; i < count; i++) {
+			struct lnx_walk *w = active[i];
+
+			w->ended = !step(w, &w->fp);
+			if (w->ended)
+				continue;
+			lnx_prefetch(w->v, GVA(w->fp), FRAME_RECORD_SIZE);
+			active[left++] = w;
+		}
+		count = left;
+	}
+}
+
+void lnx_unwind_blocked(struct lnx_view *v, const struct lnx_task *task, struct lnx_stack *stack)
+{
+	struct lnx_walk w, *const walks[] = { &w };
+
+	lnx_walk_blocked(&w, v, task, stack);
+	lnx_walk_finish(walks, 1);
+}
+
 void lnx_unwind_running(struct lnx_view *v, const struct lnx_task *task,
 			const struct guest_vcpu_regs *regs, struct lnx_stack *stack)
 {
-	struct walk w;
+	struct lnx_walk w, *const walks[] = { &w };
 
-	walk_init(&w, v, task, stack);
-	if (!(regs->valid & GUEST_REGS_GENERAL) || a64_pstate_el(regs->pstate) != 1)
-		return;
-	add_cpu_stacks(&w, regs);
-
-	if (!push(&w, regs->pc, LNX_FRAME_PC) || has_no_chain(v->k, regs))
-		return;
-	if (is_el1_vector(v->k, regs->pc) && (regs->valid & GUEST_REGS_EXC) &&
-	    lnx_is_text(v, regs->elr_el1) && !push(&w, regs->elr_el1, LNX_FRAME_INTERRUPTED))
-		return;
-	uint64_t lr = lnx_strip(v->k, regs->x[30]);
-	if (lr_is_a_frame(&w, regs->pc, lr, regs->x[29]) && !push(&w, lr, LNX_FRAME_LR))
-		return;
-	w.entered = is_el1_entry(v->k, regs->pc + 1);
-	walk_chain(&w, regs->x[29]);
+	lnx_walk_running(&w, v, task, regs, stack);
+	lnx_walk_finish(walks, 1);
 }

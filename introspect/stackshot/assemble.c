@@ -39,30 +39,65 @@ static bool add_address(struct addresses *set, uint64_t address)
 	return true;
 }
 
-static uint64_t frame_address(const struct kcd_item *stack, uint32_t i)
-{
-	uint64_t address = 0;
+/* Elements of an array that lies in a piece of records; not aligned. */
+struct array {
+	const uint8_t *at;
+	uint32_t count;
+};
 
-	kcd_item_copy_elem(stack, i, &address, sizeof(address));
+static uint64_t frame_address(struct array frames, uint32_t i)
+{
+	uint64_t address;
+
+	memcpy(&address, frames.at + i * sizeof(address), sizeof(address));
 	return address;
 }
 
-static bool add_item(struct addresses *set, const struct kcd_item *it, struct kcd_item *stack)
+static bool add_frames(struct addresses *set, struct array frames)
 {
-	if (it->kind != KCD_ITEM_ARRAY)
-		return true;
-	if (it->elem_type == KCD_SS_KERN_STACKLR64) {
-		*stack = *it;
-		for (uint32_t i = 0; i < it->count; i++)
-			if (!add_address(set, frame_address(it, i) - 1))
-				return false;
-	} else if (it->elem_type == SS_RECORD_FRAME_KIND) {
-		for (uint32_t i = 0; i < it->count; i++) {
-			struct ss_frame_kind_record r = { 0 };
+	for (uint32_t i = 0; i < frames.count; i++)
+		if (!add_address(set, frame_address(frames, i) - 1))
+			return false;
+	return true;
+}
 
-			kcd_item_copy_elem(it, i, &r, sizeof(r));
-			if (r.index < stack->count && r.kind != LNX_FRAME_LR &&
-			    !add_address(set, frame_address(stack, r.index)))
+/* Frames of these kinds are looked up as they are, too. */
+static bool add_exact_frames(struct addresses *set, struct array frames, struct array kinds)
+{
+	for (uint32_t i = 0; i < kinds.count; i++) {
+		struct ss_frame_kind_record r;
+
+		memcpy(&r, kinds.at + i * sizeof(r), sizeof(r));
+		if (r.index < frames.count && r.kind != LNX_FRAME_LR &&
+		    !add_address(set, frame_address(frames, r.index)))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * All frames of a process's records. They are our own, and in pieces that a container may go beyond, so
+ * that only their headers are looked at, without a reader.
+ */
+static bool add_records(struct addresses *set, const struct kcd_chunk *piece)
+{
+	struct array frames = { 0 };
+
+	for (; piece; piece = piece->next) {
+		const uint8_t *at = piece->buf, *end = at + piece->used;
+		struct kcd_header h;
+
+		for (; at < end; at += sizeof(h) + h.size) {
+			memcpy(&h, at, sizeof(h));
+			if ((h.type & ~15u) != KCD_TYPE_ARRAY_PAD0)
+				continue;
+			struct array a = { at + sizeof(h), (uint32_t)h.flags };
+			bool ok = true;
+			if (h.flags >> 32 == KCD_SS_KERN_STACKLR64)
+				ok = add_frames(set, frames = a);
+			else if (h.flags >> 32 == SS_RECORD_FRAME_KIND)
+				ok = add_exact_frames(set, frames, a);
+			if (!ok)
 				return false;
 		}
 	}
@@ -127,20 +162,14 @@ static bool name_addresses(const struct lnx_kernel *k, struct addresses *set, st
 	return true;
 }
 
-static bool find_symbols(const struct ss_try *t, struct symbols *out)
+static bool find_symbols(const struct ss_engine *e, struct symbols *out)
 {
 	struct addresses set = { 0 };
-	struct kcd_reader r;
-	struct kcd_item it, stack = { 0 };
 	bool ok = true;
 
-	if (!t->s->k)
-		return true;
-	enum kcd_code rc = kcd_reader_init(&r, t->s->storage.records, kcd_writer_used(&t->w),
-					   KCD_STRICT, NULL);
-	while (ok && !rc && !(rc = kcd_reader_next(&r, &it)))
-		ok = add_item(&set, &it, &stack);
-	ok = ok && rc == KCD_DONE && name_addresses(t->s->k, &set, out);
+	for (uint32_t i = 0; ok && i < e->t.items; i++)
+		ok = add_records(&set, e->item[i].records);
+	ok = ok && (!set.n || name_addresses(ss_kernel(e), &set, out));
 	free(set.a);
 	return ok;
 }
@@ -154,16 +183,18 @@ static bool find_symbols(const struct ss_try *t, struct symbols *out)
 			return try_rc_;         \
 	} while (0)
 
-static enum kcd_code write_head(struct kcd_writer *w, const struct ss_try *t)
+static enum kcd_code write_head(struct kcd_writer *w, const struct ss_engine *e)
 {
+	const struct lnx_kernel *k = ss_kernel(e);
+	const struct ss_try *t = &e->t;
 	static const struct kcd_timebase nanoseconds = { 1, 1 };
-	const struct guest *g = t->s->g;
+	const struct guest *g = e->s->g;
 	struct lnx_kernel_info info = { 0 };
 
 	for (size_t i = 0; i < ss_schema.count; i++)
 		TRY(kcd_append_typedef(w, &ss_schema.types[i]));
-	if (t->s->k)
-		info = lnx_kernel_info_get(t->s->k);
+	if (k)
+		info = lnx_kernel_info_get(k);
 
 	struct ss_guest_record guest = {
 		.ram_size = guest_ram_size(g),
@@ -177,12 +208,12 @@ static enum kcd_code write_head(struct kcd_writer *w, const struct ss_try *t)
 	};
 	snprintf(guest.source, sizeof(guest.source), "%s", g->source);
 
-	TRY(kcd_append_u64(w, "stackshot_in_flags", KCD_SS_KCDATA_FORMAT));
+	TRY(kcd_append_u64(w, "stackshot_in_flags", t->request->flags | KCD_SS_KCDATA_FORMAT));
 	TRY(kcd_append_u32(w, "stackshot_in_pid", (uint32_t)t->request->pid));
 	TRY(kcd_append_u64(w, "system_state_flags", KCD_SS_USER64 | KCD_SS_KERNEL64));
-	if (t->s->k) {
+	if (k) {
 		TRY(kcd_append(w, KCD_SS_KERN_PAGE_SIZE, &info.page_size, sizeof(info.page_size)));
-		TRY(kcd_append_string(w, KCD_SS_OSVERSION, lnx_kernel_banner(t->s->k),
+		TRY(kcd_append_string(w, KCD_SS_OSVERSION, lnx_kernel_banner(k),
 				      KCD_SS_OSVERSION_MAX));
 		TRY(kcd_append_string(w, KCD_SS_OS_BUILD_VERSION, info.release,
 				      KCD_SS_OSVERSION_MAX));
@@ -194,40 +225,10 @@ static enum kcd_code write_head(struct kcd_writer *w, const struct ss_try *t)
 	return kcd_append_array(w, SS_RECORD_VCPU, g->vcpu_count, sizeof(t->vcpu[0]), t->vcpu);
 }
 
-static uint32_t missing_listed(const struct ss_try *t)
-{
-	return t->missing_count < SS_MISSING_LISTED ? t->missing_count : SS_MISSING_LISTED;
-}
-
-/* The last place of a full list says how many more there are. */
-static enum kcd_code write_missing(struct kcd_writer *w, const struct ss_try *t)
-{
-	uint32_t listed = missing_listed(t);
-	void *room;
-
-	if (!listed)
-		return KCD_OK;
-	enum kcd_code rc =
-		kcd_reserve_array(w, SS_RECORD_MISSING, listed, sizeof(t->missing[0]), &room);
-	if (rc)
-		return rc;
-	memcpy(room, t->missing, listed * sizeof(t->missing[0]));
-	if (t->missing_count > listed) {
-		struct ss_missing_record more = {
-			.what = SS_MISSING_MORE,
-			.count = t->missing_count - listed + 1,
-			.pid = -1,
-			.tid = -1,
-			.reason = "too many to list each",
-		};
-		memcpy((uint8_t *)room + (listed - 1) * sizeof(more), &more, sizeof(more));
-	}
-	return KCD_OK;
-}
-
-static enum kcd_code write_tail(struct kcd_writer *w, const struct ss_try *t,
+static enum kcd_code write_tail(struct kcd_writer *w, const struct ss_engine *e,
 				const struct symbols *names, uint64_t prior_ns, uint32_t tries)
 {
+	const struct ss_try *t = &e->t;
 	uint64_t stopped = t->stop_ns + t->collect_ns + t->resume_ns;
 	struct kcd_duration_v2 duration = {
 		.stackshot_duration = t->collect_ns,
@@ -239,15 +240,15 @@ static enum kcd_code write_tail(struct kcd_writer *w, const struct ss_try *t,
 		.collect_ns = t->collect_ns,
 		.resume_ns = t->resume_ns,
 		.prior_ns = prior_ns,
-		.reads = t->v.reads,
-		.bytes = t->v.bytes,
+		.reads = t->reads,
+		.bytes = t->bytes,
 		.tries = tries,
 	};
 	/* the idle task and its threads have containers, too, but are none of the processes */
-	uint64_t task_containers = t->tasks + t->idle_task;
+	uint64_t task_containers = t->tasks + t->idle_tasks;
 	uint64_t thread_containers = (uint64_t)t->threads + t->idle_threads;
 
-	memcpy(times.faults, t->v.faults, sizeof(t->v.faults));
+	memcpy(times.faults, t->faults, sizeof(t->faults));
 	TRY(kcd_append_u64(w, "stackshot_tasks_count", task_containers));
 	TRY(kcd_append_u64(w, "stackshot_threads_count", thread_containers));
 	if (names->short_count)
@@ -256,31 +257,50 @@ static enum kcd_code write_tail(struct kcd_writer *w, const struct ss_try *t,
 	if (names->long_count)
 		TRY(kcd_append_array(w, SS_RECORD_LONG_SYMBOL, names->long_count,
 				     sizeof(names->longs[0]), names->longs));
-	TRY(write_missing(w, t));
+	if (t->missing_listed)
+		TRY(kcd_append_array(w, SS_RECORD_MISSING, t->missing_listed, sizeof(t->missing[0]),
+				     t->missing));
 	TRY(kcd_append(w, SS_RECORD_TIMES, &times, sizeof(times)));
 	TRY(kcd_append(w, KCD_SS_DURATION, &duration, sizeof(duration)));
 	TRY(kcd_append_u64(w, "stackshot_tries", tries));
-	return kcd_append_u64(w, "stackshot_out_flags", KCD_SS_KCDATA_FORMAT);
+	/* what was asked for and was done; all that passes the check of the request is */
+	return kcd_append_u64(w, "stackshot_out_flags", t->request->flags | KCD_SS_KCDATA_FORMAT);
 }
 
-static enum gs_code build(const struct ss_try *t, const struct symbols *names, uint64_t prior_ns,
+static enum kcd_code write_items(struct kcd_writer *w, const struct ss_engine *e)
+{
+	for (uint32_t i = 0; i < e->t.items; i++)
+		if (e->item[i].records)
+			TRY(kcd_append_chain(w, e->item[i].records));
+	return KCD_OK;
+}
+
+static size_t items_size(const struct ss_engine *e)
+{
+	size_t sum = 0;
+
+	for (uint32_t i = 0; i < e->t.items; i++)
+		for (const struct kcd_chunk *c = e->item[i].records; c; c = c->next)
+			sum += c->used;
+	return sum;
+}
+
+static enum gs_code build(const struct ss_engine *e, const struct symbols *names, uint64_t prior_ns,
 			  uint32_t tries, struct ss_result *r)
 {
-	/* between the BEGIN and the END of the task section's own stream */
-	const uint8_t *tasks = t->s->storage.records + KCD_HEADER_SIZE;
-	size_t tasks_size = kcd_writer_used(&t->w) - 2 * KCD_HEADER_SIZE;
-	size_t size = FIXED_BYTES + tasks_size + t->s->g->vcpu_count * sizeof(t->vcpu[0]) +
+	const struct ss_try *t = &e->t;
+	size_t size = FIXED_BYTES + items_size(e) + e->s->g->vcpu_count * sizeof(t->vcpu[0]) +
 		      names->short_count * sizeof(names->shorts[0]) +
 		      names->long_count * sizeof(names->longs[0]) +
-		      missing_listed(t) * sizeof(t->missing[0]);
+		      t->missing_listed * sizeof(t->missing[0]);
 	struct kcd_writer w;
 	GS_FREE uint8_t *data = malloc(size);
 
 	if (!data)
 		return GS_ENOSPC;
 	enum kcd_code rc = kcd_writer_init(&w, data, size, KCD_MAGIC_STACKSHOT, 0);
-	(void)(rc || (rc = write_head(&w, t)) || (rc = kcd_append_items(&w, tasks, tasks_size)) ||
-	       (rc = write_tail(&w, t, names, prior_ns, tries)));
+	(void)(rc || (rc = write_head(&w, e)) || (rc = write_items(&w, e)) ||
+	       (rc = write_tail(&w, e, names, prior_ns, tries)));
 	if (rc)
 		return ss_code(rc);
 	r->size = kcd_writer_used(&w);
@@ -288,14 +308,14 @@ static enum gs_code build(const struct ss_try *t, const struct symbols *names, u
 	return GS_OK;
 }
 
-enum gs_code ss_assemble(const struct ss_try *t, uint64_t prior_ns, uint32_t tries,
+enum gs_code ss_assemble(const struct ss_engine *e, uint64_t prior_ns, uint32_t tries,
 			 struct ss_result *r)
 {
 	struct symbols names = { 0 };
 	enum gs_code rc = GS_ENOSPC;
 
-	if (find_symbols(t, &names))
-		rc = build(t, &names, prior_ns, tries, r);
+	if (find_symbols(e, &names))
+		rc = build(e, &names, prior_ns, tries, r);
 	free(names.shorts);
 	free(names.longs);
 	return rc;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A capture from request to result: storage before the stop, retries, kernel search. */
-#include "introspect/stackshot/stackshot.h"
-
 #include <inttypes.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "introspect/stackshot/capture.h"
+#include "introspect/stackshot/request.h"
+#include "kcdata/stackshot_types.h"
 
 /* Estimates of records: a thread with some 20 frames, a process around its threads. */
 #define BYTES_PER_THREAD  UINT64_C(1024)
@@ -29,94 +30,47 @@
 /* A kernel that is replaced between search and stop (kexec) is searched again this often. */
 #define KERNEL_TRIES 3
 
-enum gs_code ss_session_create(struct guest *g, struct ss_session **s_out, struct gs_error *err)
-{
-	struct ss_session *s = calloc(1, sizeof(*s));
-
-	if (!s)
-		return gs_fail(err, GS_ENOSPC, "out of memory");
-	s->g = g;
-	*s_out = s;
-	return GS_OK;
-}
-
-void ss_session_hint(struct ss_session *s, const struct lnx_hints *hints)
-{
-	s->hints = *hints;
-}
-
-const struct lnx_kernel *ss_session_kernel(const struct ss_session *s)
-{
-	return s->k;
-}
-
-static void storage_deinit(struct ss_storage *st)
-{
-	free(st->records);
-	free(st->processes);
-	free(st->threads);
-	*st = (struct ss_storage){ 0 };
-}
-
-void ss_session_destroy(struct ss_session *s)
-{
-	if (!s)
-		return;
-	storage_deinit(&s->storage);
-	lnx_kernel_destroy(s->k);
-	free(s);
-}
-
 void ss_result_deinit(struct ss_result *r)
 {
 	free(r->data);
 	*r = (struct ss_result){ 0 };
 }
 
-/* --- request --- */
-
-static uint64_t records_max(const struct ss_session *s)
+uint64_t ss_records_max(const struct ss_session *s)
 {
 	uint64_t ram = guest_ram_size(s->g);
 
+	if (s->buffer_max)
+		return s->buffer_max;
 	return gs_max(gs_max(RECORDS_MAX_LEAST, ram >> 10), ram / THREAD_COST * BYTES_PER_THREAD);
 }
 
-static enum gs_code check_request(const struct ss_session *s, const struct ss_request *q,
-				  struct gs_error *err)
+/* Tell the guest until when it may be stopped. @return when reading has to end; 0: never */
+static uint64_t say_deadline(struct guest *g, const struct ss_request *q)
 {
-	if (q->version != SS_REQUEST_VERSION)
-		return gs_fail(err, GS_EINVAL, "request version %" PRIu32 ": only %d is known",
-			       q->version, SS_REQUEST_VERSION);
-	if (q->size != sizeof(*q))
-		return gs_fail(err, GS_EINVAL, "request of %" PRIu32 " bytes instead of %zu",
-			       q->size, sizeof(*q));
-	if (q->flags)
-		return gs_fail(err, GS_EINVAL, "unknown request flags %#" PRIx64, q->flags);
-	if (q->reserved)
-		return gs_fail(err, GS_EINVAL,
-			       "reserved field of the request is %#" PRIx32 ", not 0", q->reserved);
-	if (q->pid < SS_PID_ALL || q->pid == 0)
-		return gs_fail(err, GS_EINVAL, "pid %" PRId32 " is no process", q->pid);
-	if (q->size_hint > records_max(s))
-		return gs_fail(err, GS_EINVAL, "size hint of %" PRIu64 " bytes: at most %" PRIu64,
-			       q->size_hint, records_max(s));
-	return GS_OK;
+	uint64_t end = guest_set_deadline(g, q->deadline_ns ? q->deadline_ns : GUEST_NO_DEADLINE);
+
+	return end == GUEST_NO_DEADLINE ? 0 : end;
 }
 
 /* --- kernel --- */
 
 /* Search with registers of a short stop of its own; the search itself runs beside the guest. */
-static enum gs_code find_kernel(struct ss_session *s, uint64_t *stopped_ns, struct gs_error *err)
+static enum gs_code find_kernel_locked(struct ss_session *s, const struct ss_request *q,
+				       uint64_t *stopped_ns, struct gs_error *err)
 {
+	struct guest_vcpu_regs *regs = s->ordinary.t.regs;
+	struct lnx_kernel *k;
+
+	(void)say_deadline(s->g, q);
 	uint64_t start = gs_clock_ns();
 	enum gs_code rc = guest_stop(s->g, err);
 
 	if (rc)
 		return rc;
 	for (uint32_t i = 0; i < s->g->vcpu_count; i++)
-		if (guest_vcpu_regs(s->g, i, &s->regs[i]))
-			s->regs[i] = (struct guest_vcpu_regs){ 0 };
+		if (guest_vcpu_regs(s->g, i, &regs[i]))
+			regs[i] = (struct guest_vcpu_regs){ 0 };
 	rc = guest_resume(s->g, err);
 	*stopped_ns += gs_clock_ns() - start;
 	if (rc)
@@ -124,165 +78,159 @@ static enum gs_code find_kernel(struct ss_session *s, uint64_t *stopped_ns, stru
 
 	s->why_no_kernel = (struct gs_error){ 0 };
 	/* not found is no failure of the capture: it then has the registers and says why */
-	if (lnx_kernel_find(s->g, s->regs, s->g->vcpu_count, &s->hints, &s->k, &s->why_no_kernel))
-		s->k = NULL;
+	if (!lnx_kernel_find(s->g, regs, s->g->vcpu_count, &s->hints, &k, &s->why_no_kernel))
+		/* release: pairs with the acquire in take_kernel() */
+		atomic_store_explicit(&s->k, k, memory_order_release);
 	return GS_OK;
+}
+
+/*
+ * Have an engine work with the session's kernel, and keep it until drop_kernel(). A panic capture
+ * does so without the session's lock: it says first what it is about to use, and then looks whether
+ * that is still so; sequentially consistent with the counterpart in forget_kernel_locked().
+ */
+static void take_kernel(struct ss_engine *e)
+{
+	struct lnx_kernel *k;
+
+	do {
+		k = atomic_load_explicit(&e->s->k, memory_order_acquire);
+		atomic_store_explicit(&e->k, k, memory_order_seq_cst);
+	} while (k != atomic_load_explicit(&e->s->k, memory_order_seq_cst));
+}
+
+static void drop_kernel(struct ss_engine *e)
+{
+	atomic_store_explicit(&e->k, NULL, memory_order_release);
+}
+
+static void forget_kernel_locked(struct ss_session *s)
+{
+	struct lnx_kernel *k = atomic_exchange_explicit(&s->k, NULL, memory_order_seq_cst);
+
+	/* some ms at most: a panic capture in progress */
+	while (k && atomic_load_explicit(&s->panic.k, memory_order_seq_cst) == k)
+		(void)sched_yield();
+	lnx_kernel_destroy(k);
 }
 
 /* --- storage --- */
 
-/* Threads of the running guest, about: what comes and goes meanwhile is what the slack is for. */
-static uint64_t count_threads(struct ss_session *s, uint32_t *processes_out)
-{
-	struct ss_storage *st = &s->storage;
-	struct lnx_view v;
-	uint64_t sum = 0;
-
-	*processes_out = 0;
-	if (!s->k)
-		return 0;
-	lnx_view_init(&v, s->k, s->g);
-	/* errors are expected while lists change; the stopped walk is the one that reports them */
-	GS_IGNORE(lnx_processes_collect(&v, st->processes, st->max_tasks, processes_out));
-	for (uint32_t i = 0; i < *processes_out; i++) {
-		struct lnx_task task;
-		uint32_t n;
-
-		if (lnx_task_read(&v, st->processes[i], &task))
-			continue;
-		GS_IGNORE(lnx_threads_collect(&v, task.signal, st->threads, st->max_tasks, &n));
-		sum += n;
-	}
-	return sum;
-}
-
-static bool grow_tasks(struct ss_storage *st, uint64_t tasks)
-{
-	uint32_t max = (uint32_t)gs_min(tasks, LNX_TASKS_MAX);
-
-	if (max <= st->max_tasks)
-		return true;
-	gva_t *processes = gs_array_alloc(max, sizeof(*processes));
-	gva_t *threads = gs_array_alloc(max, sizeof(*threads));
-	if (!processes || !threads) {
-		free(processes);
-		free(threads);
-		return false;
-	}
-	free(st->processes);
-	free(st->threads);
-	st->processes = processes;
-	st->threads = threads;
-	st->max_tasks = max;
-	/* touched now, so that no page is asked of the host while the guest is stopped */
-	memset(processes, 0xff, max * sizeof(*processes));
-	memset(threads, 0xff, max * sizeof(*threads));
-	return true;
-}
-
-static bool grow_records(struct ss_storage *st, uint64_t size)
-{
-	if (size <= st->records_size)
-		return true;
-	uint8_t *records = malloc((size_t)size);
-	if (!records)
-		return false;
-	memset(records, 0xff, (size_t)size);
-	free(st->records);
-	st->records = records;
-	st->records_size = (size_t)size;
-	return true;
-}
-
-static enum gs_code prepare_storage(struct ss_session *s, const struct ss_request *q,
+static enum gs_code prepare_storage(struct ss_engine *e, const struct ss_request *q,
 				    struct gs_error *err)
 {
-	uint32_t processes;
+	const struct ss_session *s = e->s;
 
-	if (!grow_tasks(&s->storage, gs_max(TASKS_MIN, s->last_tasks + s->last_tasks / 4)))
+	if (ss_engine_reserve_tasks(e, gs_max(TASKS_MIN, s->last_tasks + s->last_tasks / 4)))
 		return gs_fail(err, GS_ENOSPC, "out of memory for the list of tasks");
-	uint64_t threads = count_threads(s, &processes);
-	uint64_t size = threads * BYTES_PER_THREAD + processes * BYTES_PER_PROCESS;
+	uint64_t threads = ss_expect(e);
+	uint64_t size = threads * BYTES_PER_THREAD + e->expected.process_count * BYTES_PER_PROCESS;
 
 	size = gs_max(size, s->last_records);
 	size = gs_max(size + size / 100 * SLACK_PERCENT, gs_max(RECORDS_MIN, q->size_hint));
-	size = gs_min(gs_align_up(size, 4096), records_max(s));
-	if (!grow_records(&s->storage, size))
+	size = gs_min(gs_align_up(size, 4096), ss_records_max(s));
+	if (ss_storage_reserve(&e->storage, e->workers, size))
 		return gs_fail(err, GS_ENOSPC, "out of memory for a buffer of %" PRIu64 " bytes",
 			       size);
 	return GS_OK;
 }
 
 /* After a try that ran out of room: twice as much of whatever it was. */
-static enum gs_code enlarge_storage(struct ss_session *s, const struct ss_try *t,
-				    struct gs_error *err)
+static enum gs_code enlarge_storage(struct ss_engine *e, struct gs_error *err)
 {
-	struct ss_storage *st = &s->storage;
+	struct ss_storage *st = &e->storage;
 
-	if (t->longest >= st->max_tasks) {
-		if (st->max_tasks == LNX_TASKS_MAX || !grow_tasks(st, (uint64_t)st->max_tasks * 2))
+	if (e->t.longest >= e->max_tasks) {
+		if (e->max_tasks == LNX_TASKS_MAX ||
+		    ss_engine_reserve_tasks(e, (uint64_t)e->max_tasks * 2))
 			return gs_fail(err, GS_ENOSPC,
 				       "resource shortage: a list of over %" PRIu32 " tasks",
-				       st->max_tasks);
+				       e->max_tasks);
 		return GS_OK;
 	}
-	uint64_t max = records_max(s);
-	if (st->records_size >= max ||
-	    !grow_records(st, gs_min((uint64_t)st->records_size * 2, max)))
+	uint64_t max = ss_records_max(e->s), size = ss_storage_size(st);
+	if (size >= max || ss_storage_reserve(st, e->workers, gs_min(size * 2, max)))
 		return gs_fail(err, GS_ENOSPC,
-			       "resource shortage: %" PRIu32
-			       " threads need more than %zu bytes of buffer, "
-			       "the most this guest's memory allows",
-			       t->threads, st->records_size);
+			       "resource shortage: %" PRIu32 " threads need more than %" PRIu64
+			       " bytes of buffer, the most this guest's memory allows",
+			       e->t.threads, max);
 	return GS_OK;
 }
 
-/* --- capture --- */
+/* --- one try --- */
+
+/* All that can be done before the stop is done here, the waking of the workers last. */
+static void get_ready(struct ss_engine *e, const struct ss_request *q, const char *why)
+{
+	/* of each engine one capture at a time gets here, and leaves it as it was */
+	(void)ss_context_setup(&e->context, say_deadline(e->s->g, q));
+	memset(&e->t, 0, sizeof(e->t));
+	e->t.request = q;
+	e->why_no_kernel = why;
+	ss_storage_reset(&e->storage);
+	ss_queues_reset(&e->queues);
+	for (uint32_t i = 0; i < e->workers; i++)
+		ss_worker_reset(e->worker[i]);
+	e->helping = ss_request_is_parallel(q) && e->k ? e->workers - 1 : 0;
+	if (!e->helping)
+		return;
+	ss_context_join(&e->context, e->helping);
+	ss_pool_run(e->pool);
+	ss_context_wait_arrived(&e->context);
+}
 
 /* Stop, collect, resume. The guest is resumed whatever happens in between. */
-static enum gs_code run_try(struct ss_try *t, struct gs_error *err)
+static enum gs_code run_ready(struct ss_engine *e, struct gs_error *err)
 {
-	struct guest *g = t->s->g;
+	struct guest *g = e->s->g;
+	struct ss_try *t = &e->t;
 	uint64_t start = gs_clock_ns();
 	enum gs_code rc = guest_stop(g, err);
 
-	if (rc)
+	if (rc) {
+		ss_collect_nothing(e);
+		ss_context_wait_gone(&e->context);
 		return gs_wrap(err, rc, "stopping the guest");
+	}
 	t->start_ns = gs_clock_ns();
 	t->wall_us = gs_clock_wall_us();
 	t->stop_ns = t->start_ns - start;
-	rc = ss_collect(t);
+	rc = ss_collect(e);
 
 	uint64_t collected = gs_clock_ns();
 	enum gs_code resumed = guest_resume(g, err);
 	t->resume_ns = gs_clock_ns() - collected;
 	t->collect_ns = collected - t->start_ns;
+	ss_context_wait_gone(&e->context);
 	if (resumed)
 		return gs_wrap(err, resumed, "resuming the guest");
 	t->resumed = true;
+	ss_collect_results(e);
 	return rc;
 }
 
-static struct ss_try *try_create(struct ss_session *s, const struct ss_request *q)
+/* @param why  there is no kernel, if there is none */
+static enum gs_code run_try(struct ss_engine *e, const struct ss_request *q, const char *why,
+			    struct gs_error *err)
 {
-	struct ss_try *t = calloc(1, sizeof(*t));
+	struct ss_try *t = &e->t;
 
-	if (t) {
-		t->s = s;
-		t->request = q;
-	}
-	return t;
+	get_ready(e, q, why);
+	enum gs_code rc = run_ready(e, err);
+	if (!t->resumed)
+		return rc;
+	if (rc == GS_EBUSY)
+		return gs_fail(err, rc, "a panic capture took over");
+	if (!rc && q->pid != SS_PID_ALL && e->k && !t->tasks && !t->kernel_changed)
+		return gs_fail(err, GS_ENOENT, "no process has pid %" PRId32, q->pid);
+	return rc;
 }
 
-static enum gs_code finish(struct ss_try *t, uint64_t prior_ns, uint32_t tries, struct ss_result *r,
-			   struct gs_error *err)
+static enum gs_code finish(struct ss_engine *e, uint64_t prior_ns, uint32_t tries,
+			   struct ss_result *r, struct gs_error *err)
 {
-	struct ss_session *s = t->s;
+	const struct ss_try *t = &e->t;
 
-	if (t->request->pid == SS_PID_ALL) {
-		s->last_records = t->w.used;
-		s->last_tasks = t->longest;
-	}
 	r->complete = t->missing_count == 0;
 	r->tasks = t->tasks;
 	r->threads = t->threads;
@@ -291,47 +239,124 @@ static enum gs_code finish(struct ss_try *t, uint64_t prior_ns, uint32_t tries, 
 	r->collect_ns = t->collect_ns;
 	r->resume_ns = t->resume_ns;
 	r->stopped_ns = prior_ns + t->stop_ns + t->collect_ns + t->resume_ns;
-	if (ss_assemble(t, prior_ns, tries, r))
+	if (ss_assemble(e, prior_ns, tries, r))
 		return gs_fail(err, GS_ENOSPC, "out of memory for the finished capture");
 	return GS_OK;
+}
+
+/* --- captures --- */
+
+/* What the next one will probably need. */
+static void remember_locked(struct ss_session *s)
+{
+	const struct ss_engine *e = &s->ordinary;
+
+	if (e->t.request->pid != SS_PID_ALL)
+		return;
+	s->last_records = ss_storage_used(&e->storage);
+	s->last_tasks = e->t.longest;
+}
+
+static enum gs_code capture_locked(struct ss_session *s, const struct ss_request *q,
+				   struct ss_result *r, struct gs_error *err)
+{
+	struct ss_engine *e = &s->ordinary;
+	const struct ss_try *t = &e->t;
+	uint64_t prior_ns = 0;
+	uint32_t kernel_tries = 0;
+	enum gs_code rc = GS_OK;
+
+	for (uint32_t tries = 1; !rc; tries++) {
+		if (!atomic_load_explicit(&s->k, memory_order_relaxed))
+			rc = find_kernel_locked(s, q, &prior_ns, err);
+		if (rc)
+			break;
+		take_kernel(e);
+		rc = prepare_storage(e, q, err);
+		if (rc)
+			break;
+		rc = run_try(e, q, s->why_no_kernel.text, err);
+		if (!rc && t->kernel_changed && ++kernel_tries < KERNEL_TRIES) {
+			drop_kernel(e);
+			forget_kernel_locked(s);
+		} else if (!rc) {
+			remember_locked(s);
+			rc = finish(e, prior_ns, tries, r, err);
+			drop_kernel(e);
+			return rc;
+		} else if (t->resumed && rc == GS_ENOSPC) {
+			rc = enlarge_storage(e, err);
+		}
+		drop_kernel(e);
+		prior_ns += t->stop_ns + t->collect_ns + t->resume_ns;
+	}
+	drop_kernel(e);
+	return rc;
+}
+
+static enum gs_code capture_ordinary(struct ss_session *s, const struct ss_request *q,
+				     struct ss_result *r, struct gs_error *err)
+{
+	if (!(q->flags & KCD_SS_TRYLOCK))
+		pthread_mutex_lock(&s->lock);
+	else if (pthread_mutex_trylock(&s->lock))
+		return gs_fail(err, GS_EBUSY, "another capture is in progress");
+	enum gs_code rc = capture_locked(s, q, r, err);
+	pthread_mutex_unlock(&s->lock);
+	return rc;
+}
+
+static enum gs_code run_panic(struct ss_session *s, const struct ss_request *q, const char *why,
+			      uint64_t prior_ns, struct ss_result *r, struct gs_error *err)
+{
+	struct ss_engine *e = &s->panic;
+
+	take_kernel(e);
+	enum gs_code rc = run_try(e, q, why, err);
+	if (!rc)
+		rc = finish(e, prior_ns, 1, r, err);
+	drop_kernel(e);
+	return rc;
+}
+
+/*
+ * The guest is dying, and who holds the session's lock may be stuck: a kernel that is known is used,
+ * one that is not is searched only if the lock is free.
+ */
+static enum gs_code capture_panic(struct ss_session *s, const struct ss_request *q,
+				  struct ss_result *r, struct gs_error *err)
+{
+	struct gs_error why = { .text = "no kernel had been found before the panic" };
+	uint64_t prior_ns = 0;
+	enum gs_code rc = GS_OK;
+
+	/* acquire and release: the panic engine goes from one to the next */
+	if (atomic_exchange_explicit(&s->panicking, true, memory_order_acquire))
+		return gs_fail(err, GS_EBUSY, "another panic capture is in progress");
+	ss_context_panic(&s->ordinary.context);
+	if (!atomic_load_explicit(&s->k, memory_order_relaxed) &&
+	    !pthread_mutex_trylock(&s->lock)) {
+		rc = find_kernel_locked(s, q, &prior_ns, err);
+		why = s->why_no_kernel;
+		pthread_mutex_unlock(&s->lock);
+	}
+	if (!rc)
+		rc = run_panic(s, q, why.text, prior_ns, r, err);
+	atomic_store_explicit(&s->panicking, false, memory_order_release);
+	return rc;
 }
 
 enum gs_code ss_capture(struct ss_session *s, const struct ss_request *request,
 			struct ss_result *result_out, struct gs_error *err)
 {
-	uint64_t begin = gs_clock_ns(), prior_ns = 0;
-	uint32_t kernel_tries = 0;
-	enum gs_code rc = check_request(s, request, err);
+	uint64_t begin = gs_clock_ns();
+	enum gs_code rc = ss_request_check(request, ss_records_max(s), err);
 
-	for (uint32_t tries = 1; !rc; tries++) {
-		if (!s->k) {
-			rc = find_kernel(s, &prior_ns, err);
-			if (rc)
-				break;
-		}
-		rc = prepare_storage(s, request, err);
-		if (rc)
-			break;
-
-		struct ss_try *t = try_create(s, request);
-		if (!t)
-			return gs_fail(err, GS_ENOSPC, "out of memory");
-		rc = run_try(t, err);
-		if (!rc && t->kernel_changed && ++kernel_tries < KERNEL_TRIES) {
-			lnx_kernel_destroy(s->k);
-			s->k = NULL;
-		} else if (!rc) {
-			rc = finish(t, prior_ns, tries, result_out, err);
-			result_out->total_ns = gs_clock_ns() - begin;
-			free(t);
-			return rc;
-		} else if (t->resumed && rc == GS_ENOSPC) {
-			rc = enlarge_storage(s, t, err);
-		} else if (t->resumed && rc == GS_ENOENT) {
-			(void)gs_fail(err, rc, "no process has pid %" PRId32, request->pid);
-		}
-		prior_ns += t->stop_ns + t->collect_ns + t->resume_ns;
-		free(t);
-	}
+	if (rc)
+		return rc;
+	rc = request->flags & KCD_SS_FROM_PANIC ? capture_panic(s, request, result_out, err)
+						: capture_ordinary(s, request, result_out, err);
+	if (!rc)
+		result_out->total_ns = gs_clock_ns() - begin;
 	return rc;
 }

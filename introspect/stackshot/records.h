@@ -145,6 +145,8 @@ enum ss_missing {
 	SS_MISSING_CURRENT = 6, /* what a vCPU executes is not known */
 	SS_MISSING_IDLE = 7,	/* the idle task of a vCPU was not found */
 	SS_MISSING_MORE = 8,	/* further things, too many to list: count says how many */
+	SS_MISSING_LATE = 9,	/* the deadline passed: count threads of a process, or processes */
+	SS_MISSING_ROOM = 10,	/* the same for want of room in a panic capture's buffer */
 };
 
 /** Something that should be in the capture and is not. */

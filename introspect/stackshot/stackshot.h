@@ -15,7 +15,8 @@
  *		ss_session_destroy(s);
  *	}
  *
- * Threads: one capture at a time for a session: the caller serialises them.
+ * Threads: captures of one session may be asked for by several threads; they come one after
+ * another, but for a panic capture (KCD_SS_FROM_PANIC), for which an ordinary one stands aside.
  */
 
 #include <stdbool.h>
@@ -29,14 +30,23 @@
 #define SS_REQUEST_VERSION 1
 #define SS_PID_ALL	   (-1)
 
+/*
+ * Flags of a request are KCD_SS_… of kcdata/stackshot_types.h, those of the original that mean
+ * something here, and these. docs/stackshot.md has the table.
+ */
+#define SS_LATENCY_INFO (UINT64_C(1) << 48) /* records of how long what took */
+
 /** Exact size and version are checked, so that both sides agree on what the fields mean. */
 struct ss_request {
-	uint32_t version;   /* SS_REQUEST_VERSION */
-	uint32_t size;	    /* sizeof(struct ss_request) */
-	uint64_t flags;	    /* none defined yet: must be 0 */
-	int32_t pid;	    /* one process (thread group id), or SS_PID_ALL */
-	uint32_t reserved;  /* 0 */
-	uint64_t size_hint; /* bytes of buffer for the first try; 0: estimate */
+	uint32_t version;	 /* SS_REQUEST_VERSION */
+	uint32_t size;		 /* sizeof(struct ss_request) */
+	uint64_t flags;		 /* 0: none */
+	int32_t pid;		 /* one process (thread group id), or SS_PID_ALL */
+	uint32_t threads_max;	 /* most threads recorded of a process; 0: all */
+	uint64_t size_hint;	 /* bytes of buffer for the first try; 0: estimate */
+	uint64_t since_ns;	 /* delta: start of the capture to compare with, as it says it */
+	uint64_t deadline_ns;	 /* monotonic time by which the guest runs again; 0: none */
+	uint64_t pagetable_mask; /* levels of page tables, bit n: level n; 0: all */
 };
 
 /** A finished capture: a kcdata stream and what the caller may want to know without parsing it. */
@@ -54,7 +64,29 @@ struct ss_result {
 	uint64_t total_ns;   /* whole call: kernel search, capture, symbols */
 };
 
+/** What a vCPU cluster is, as the guest is told: decides from which end its worker begins. */
+enum ss_cluster_kind {
+	SS_CLUSTER_SAME = 0, /* all are alike: hardest first */
+	SS_CLUSTER_LITTLE,   /* easiest first */
+	SS_CLUSTER_BIG,	     /* hardest first */
+};
+
+#define SS_WORKERS_MAX 64
+
+/** Zeroed: defaults. */
+struct ss_options {
+	uint32_t workers; /* host threads that collect, 1 … SS_WORKERS_MAX; 0: one a cluster */
+	uint32_t kinds;	  /* of the clusters: entries of kind */
+	const enum ss_cluster_kind *kind; /* those beyond are SS_CLUSTER_SAME; borrowed */
+	uint64_t buffer_max;		  /* most bytes of records; 0: by the guest's memory */
+	uint64_t panic_buffer; /* bytes of records set aside for a panic; 0: by its memory */
+};
+
 struct ss_session;
+
+/** ss_session_create() with other options than the defaults. GS_EINVAL: too many workers. */
+GS_MUST_USE enum gs_code ss_session_create_with(struct guest *g, const struct ss_options *options,
+						struct ss_session **s_out, struct gs_error *err);
 
 /** @param g borrowed until ss_session_destroy() @return GS_OK; GS_ENOSPC: out of memory */
 GS_MUST_USE enum gs_code ss_session_create(struct guest *g, struct ss_session **s_out,
@@ -77,8 +109,10 @@ void ss_session_destroy(struct ss_session *s);
  *
  * @param request borrowed
  * @param result_out must be zeroed or deinitialised; free with ss_result_deinit()
- * @return GS_OK, also when incomplete; GS_EINVAL: the request; GS_ENOENT: no such pid;
- *         GS_ENOSPC: resource shortage; others from the guest's stop
+ * @return GS_OK, also when incomplete; GS_EINVAL: the request; GS_ENOTSUP: a flag that has no
+ *         meaning here; GS_ENOENT: no such pid; GS_ENOSPC: resource shortage; GS_EBUSY: another
+ *         capture is in progress and KCD_SS_TRYLOCK, or a panic capture took over; others from
+ *         the guest's stop
  * Threads: not a vCPU's, not an event loop's (it blocks).
  */
 GS_MUST_USE enum gs_code ss_capture(struct ss_session *s, const struct ss_request *request,

@@ -189,8 +189,9 @@ class Libvirt:
 
     def start_daemon(self):
         with open(f'{self.work}/libvirtd.log', 'ab') as log:
+            # in a session of its own: what ends us with our whole group leaves it to us to end it, and in order
             self.daemon = subprocess.Popen([*self.as_nobody, 'libvirtd'], stdin=subprocess.DEVNULL, stdout=log,
-                                           stderr=log, cwd=self.home)
+                                           stderr=log, cwd=self.home, start_new_session=True)
         if not wait_until(lambda: self.daemon.poll() is not None or self.virsh('list').returncode == 0, 60):
             raise Failed('libvirtd does not answer')
         if self.daemon.poll() is not None:
@@ -250,7 +251,8 @@ class Domain:
         self.libvirt.virsh('resume', self.name)
 
     def end(self):
-        self.libvirt.virsh('destroy', self.name)
+        if self.libvirt.virsh('destroy', self.name).returncode and is_alive(self.pid):
+            os.kill(self.pid, signal.SIGKILL)
 
 
 def append(workload):

@@ -357,8 +357,8 @@ static enum gs_code hooked_read(void *priv, gpa_t at, void *buf, size_t len)
 
 	if (!gs_in_range(at.a, len, g->ram_start, g->ram_size))
 		ck_abort_msg("a read of %zu bytes at %#" PRIx64 " leaves RAM", len, at.a);
-	g->reads++;
-	if (g->reads >= g->fail_first && g->reads <= g->fail_last)
+	uint64_t nth = ++g->reads;
+	if (nth >= g->fail_first && nth <= g->fail_last)
 		return GS_EFAULT;
 	memcpy(buf, g->ram + (at.a - g->ram_start), len);
 	return GS_OK;
@@ -434,4 +434,27 @@ void lg_destroy(struct linux_guest *g)
 	free(g->names);
 	free(g->threads);
 	free(g->ram);
+}
+
+struct lnx_hints lg_vmcoreinfo(const struct linux_guest *g, const char *without)
+{
+	static char text[512];
+	const struct {
+		const char *key, *prefix;
+		uint64_t value;
+	} lines[] = {
+		{ "SYMBOL(swapper_pg_dir)", "", g->swapper + g->voffset },
+		{ "SYMBOL(_stext)", "", lg_symbol(g, "_stext") },
+		{ "NUMBER(kimage_voffset)", "0x", g->voffset },
+		{ "KERNELOFFSET", "", 0x1000 },
+	};
+	int n = snprintf(text, sizeof(text),
+			 "OSRELEASE=6.1.0-made-up\nPAGESIZE=%" PRIu64 "\nNUMBER(VA_BITS)=%u\n",
+			 g->page, g->form.va_bits);
+
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
+		if (!without || strcmp(lines[i].key, without) != 0)
+			n += snprintf(text + n, sizeof(text) - (size_t)n, "%s=%s%" PRIx64 "\n",
+				      lines[i].key, lines[i].prefix, lines[i].value);
+	return (struct lnx_hints){ .vmcoreinfo = text, .vmcoreinfo_size = (size_t)n };
 }

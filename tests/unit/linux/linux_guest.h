@@ -141,7 +141,7 @@ struct linux_guest {
 	enum gs_code (*on_resume)(struct linux_guest *g, uint32_t nth);
 	uint32_t stops, resumes;
 	uint32_t deaf;			/* bit n: registers of vCPU n cannot be had */
-	uint64_t reads;			/* since lg_unmap_host() */
+	_Atomic uint64_t reads;		/* since lg_unmap_host(); any thread's */
 	uint64_t fail_first, fail_last; /* reads that fail, from 1 */
 	void *arg;
 };
@@ -217,6 +217,13 @@ void lg_populate(struct linux_guest *g);
 
 /** init_task, the CPUs with their idle tasks, vCPUs that execute these. Part of lg_create(). */
 void lg_create_tasks(struct linux_guest *g);
+
+/**
+ * VMCOREINFO, the text a kernel writes for readers of its dumps; good until the next call.
+ *
+ * @param without  key of a line that is left out; NULL: none
+ */
+struct lnx_hints lg_vmcoreinfo(const struct linux_guest *g, const char *without);
 
 /** Take the host mapping away: everything goes through a callback, which counts and may fail. */
 void lg_unmap_host(struct linux_guest *g);

@@ -11,10 +11,14 @@ int main(void)
 	srunner_add_suite(sr, suite_types());
 	srunner_add_suite(sr, suite_find());
 	srunner_add_suite(sr, suite_search());
+	srunner_add_suite(sr, suite_place());
 	srunner_add_suite(sr, suite_several());
+	srunner_add_suite(sr, suite_image());
 	srunner_add_suite(sr, suite_reference());
 	srunner_add_suite(sr, suite_profile());
+	srunner_add_suite(sr, suite_bad_profile());
 	srunner_add_suite(sr, suite_list());
+	srunner_add_suite(sr, suite_ahead());
 	srunner_add_suite(sr, suite_task());
 	srunner_add_suite(sr, suite_unwind());
 	srunner_run_all(sr, CK_ENV);

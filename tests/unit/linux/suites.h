@@ -9,10 +9,14 @@ Suite *suite_kallsyms(void);
 Suite *suite_types(void);
 Suite *suite_find(void);
 Suite *suite_search(void);
+Suite *suite_place(void);
 Suite *suite_several(void);
+Suite *suite_image(void);
 Suite *suite_reference(void);
 Suite *suite_profile(void);
+Suite *suite_bad_profile(void);
 Suite *suite_list(void);
+Suite *suite_ahead(void);
 Suite *suite_task(void);
 Suite *suite_unwind(void);
 

@@ -379,30 +379,18 @@ START_TEST(one_vcpu_that_agrees_outweighs_others_that_run_something_else)
 }
 END_TEST
 
-/* VMCOREINFO of a kernel. */
-static struct lnx_hints vmcoreinfo(const struct linux_guest *g)
-{
-	static char text[512];
-	int n = snprintf(text, sizeof(text),
-			 "OSRELEASE=6.1.0-made-up\nSYMBOL(swapper_pg_dir)=%" PRIx64
-			 "\nSYMBOL(_stext)=%" PRIx64 "\nNUMBER(kimage_voffset)=0x%" PRIx64 "\n",
-			 g->swapper + g->voffset, lg_symbol(g, "_stext"), g->voffset);
-
-	return (struct lnx_hints){ .vmcoreinfo = text, .vmcoreinfo_size = (size_t)n };
-}
-
 START_TEST(vmcoreinfo_alone_tells_which_one_is_meant)
 {
 	EVERY_FORM
 	{
 		make(&forms[form], (enum layout)layout);
-		struct lnx_hints hints = vmcoreinfo(&now);
+		struct lnx_hints hints = lg_vmcoreinfo(&now, NULL);
 		forget_registers();
 		expect_found(&hints, &now);
 		ck_assert_int_eq(lnx_kernel_found(k)->symbols_by, LNX_BY_VMCOREINFO);
 		ck_assert_int_eq(lnx_kernel_found(k)->place_by, LNX_BY_VMCOREINFO);
 		lnx_kernel_destroy(k);
-		hints = vmcoreinfo(&old);
+		hints = lg_vmcoreinfo(&old, NULL);
 		expect_found(&hints, &old);
 		done();
 	}
@@ -421,7 +409,7 @@ START_TEST(vmcoreinfo_outweighs_an_image_that_is_met_first)
 	struct image_file f = image_file_make(image, size);
 	ck_assert_msg(lnx_reference_open(f.path, &reference, &err) == GS_OK, "%s", err.text);
 	image_file_close(&f);
-	struct lnx_hints hints = vmcoreinfo(&now);
+	struct lnx_hints hints = lg_vmcoreinfo(&now, NULL);
 	hints.reference = reference;
 	forget_registers();
 	ck_assert_msg(find(&hints) == GS_OK, "%s", err.text);

@@ -322,6 +322,14 @@ void fake_release(struct fake_qemu *f)
 	sem_post(&f->release);
 }
 
+struct fake_counts fake_counts(struct fake_qemu *f)
+{
+	pthread_mutex_lock(&f->lock);
+	const struct fake_counts counts = { f->stops, f->conts, f->resets };
+	pthread_mutex_unlock(&f->lock);
+	return counts;
+}
+
 bool fake_await_running(struct fake_qemu *f, bool running)
 {
 	struct timespec deadline;

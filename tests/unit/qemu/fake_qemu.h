@@ -74,6 +74,13 @@ void fake_run(struct fake_qemu *f);
 /** Let a late answer go. */
 void fake_release(struct fake_qemu *f);
 
+struct fake_counts {
+	uint32_t stops, conts, resets;
+};
+
+/** What it has seen so far; after fake_end() the fields may be read as they are. */
+struct fake_counts fake_counts(struct fake_qemu *f);
+
 /** Wait until it runs (or has been paused), at most 10 s. */
 bool fake_await_running(struct fake_qemu *f, bool running);
 

@@ -132,9 +132,9 @@ START_TEST(a_late_stop_is_undone_and_the_connection_stays_good)
 
 	open_good(&f, 100 * GS_NS_PER_MS, &s);
 	ck_assert_int_eq(guest_stop(s.guest, NULL), GS_ETIMEDOUT);
-	ck_assert(f.running);
-	ck_assert_uint_eq(f.conts, 1);
-	ck_assert_uint_eq(f.resets, 0);
+	ck_assert(fake_await_running(&f, true));
+	ck_assert_uint_eq(fake_counts(&f).conts, 1);
+	ck_assert_uint_eq(fake_counts(&f).resets, 0);
 	f.fault = FAKE_NONE;
 	ck_assert_int_eq(guest_stop(s.guest, NULL), GS_OK);
 	ck_assert_int_eq(guest_resume(s.guest, NULL), GS_OK);
@@ -277,7 +277,7 @@ START_TEST(reads_end_in_time_for_the_deadline)
 	ck_assert_int_eq(rc, GS_ETIMEDOUT);
 	ck_assert_uint_ge(gs_clock_ns(), end);
 	ck_assert_int_eq(guest_resume(s.guest, NULL), GS_OK);
-	ck_assert(f.running);
+	ck_assert(fake_await_running(&f, true));
 	/* it was that of one stop */
 	ck_assert_int_eq(guest_read(s.guest, GPA(FAKE_RAM_START), &byte, 1), GS_OK);
 	ck_assert_int_eq(guest_stop(s.guest, NULL), GS_OK);
@@ -298,7 +298,7 @@ START_TEST(a_stop_that_takes_longer_than_the_deadline_fails)
 	(void)guest_set_deadline(s.guest, start + 200 * GS_NS_PER_MS);
 	ck_assert_int_eq(guest_stop(s.guest, NULL), GS_ETIMEDOUT);
 	ck_assert_uint_lt(gs_clock_ns() - start, 20 * GS_NS_PER_SEC);
-	ck_assert(f.running);
+	ck_assert(fake_await_running(&f, true));
 	f.fault = FAKE_NONE;
 	ck_assert_int_eq(guest_stop(s.guest, NULL), GS_OK);
 	ck_assert_int_eq(guest_resume(s.guest, NULL), GS_OK);
@@ -318,7 +318,7 @@ START_TEST(the_watcher_resumes_at_the_deadline_and_we_may_go_on)
 		ck_assert_int_eq(guest_stop(s.guest, NULL), GS_OK);
 		ck_assert(fake_await_running(&f, true)); /* this thread does nothing for it */
 		ck_assert_int_eq(guest_resume(s.guest, NULL), GS_OK);
-		ck_assert_uint_eq(f.stops, i);
+		ck_assert_uint_eq(fake_counts(&f).stops, i);
 	}
 	/* and not at one that is over */
 	(void)guest_set_deadline(s.guest, gs_clock_ns() + 200 * GS_NS_PER_MS);
@@ -327,7 +327,7 @@ START_TEST(the_watcher_resumes_at_the_deadline_and_we_may_go_on)
 	ck_assert_int_eq(guest_stop(s.guest, NULL), GS_OK);
 	const struct timespec longer = { .tv_nsec = 400 * (long)GS_NS_PER_MS };
 	nanosleep(&longer, NULL); /* that something does not happen can only be waited for */
-	ck_assert(!f.running);
+	ck_assert(fake_await_running(&f, false));
 	ck_assert_int_eq(guest_resume(s.guest, NULL), GS_OK);
 	guest_source_close(&s);
 	fake_end(&f);
@@ -402,8 +402,8 @@ START_TEST(a_guest_is_resumed_at_the_deadline_while_we_are_stopped)
 
 	kill(pid, SIGSTOP);
 	ck_assert(fake_await_running(&f, true));
-	ck_assert_uint_eq(f.conts, 1);
-	ck_assert_uint_eq(f.resets, 0);
+	ck_assert_uint_eq(fake_counts(&f).conts, 1);
+	ck_assert_uint_eq(fake_counts(&f).resets, 0);
 	kill(pid, SIGKILL);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 	fake_end(&f);

@@ -11,6 +11,10 @@ int main(void)
 	srunner_add_suite(sr, suite_capture());
 	srunner_add_suite(sr, suite_incomplete());
 	srunner_add_suite(sr, suite_room());
+	srunner_add_suite(sr, suite_context());
+	srunner_add_suite(sr, suite_storage());
+	srunner_add_suite(sr, suite_parallel());
+	srunner_add_suite(sr, suite_panic());
 	srunner_add_suite(sr, suite_faults());
 	srunner_run_all(sr, CK_ENV);
 

@@ -9,10 +9,12 @@ struct ss_session *session;
 struct ss_result result;
 struct gs_error error;
 struct view view;
+struct ss_options session_options;
 
 void session_begin(void)
 {
-	ck_assert_int_eq(ss_session_create(&guest.m.guest, &session, &error), GS_OK);
+	ck_assert_int_eq(ss_session_create_with(&guest.m.guest, &session_options, &session, &error),
+			 GS_OK);
 }
 
 void session_make(const struct lg_form *form)
@@ -46,17 +48,29 @@ enum gs_code session_capture(int32_t pid)
 {
 	struct ss_request request = session_request(pid);
 
+	return session_capture_with(&request);
+}
+
+enum gs_code session_capture_only(const struct ss_request *request)
+{
 	ss_result_deinit(&result);
 	error = (struct gs_error){ 0 };
-	enum gs_code rc = ss_capture(session, &request, &result, &error);
+	enum gs_code rc = ss_capture(session, request, &result, &error);
 	ck_assert_int_eq(guest.m.stop_depth, 0);
 	if (rc) {
 		ck_assert_ptr_null(result.data);
 		ck_assert_int_eq(error.code, rc);
 		ck_assert_int_ne(error.text[0], 0);
-	} else {
-		view_read(&view, &result);
 	}
+	return rc;
+}
+
+enum gs_code session_capture_with(const struct ss_request *request)
+{
+	enum gs_code rc = session_capture_only(request);
+
+	if (!rc)
+		view_read(&view, &result);
 	return rc;
 }
 

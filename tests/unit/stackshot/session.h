@@ -10,6 +10,8 @@ extern struct ss_session *session;
 extern struct ss_result result;
 extern struct gs_error error;
 extern struct view view;
+/** Of the sessions to come. */
+extern struct ss_options session_options;
 
 /** Make the guest (populated) and a session. */
 void session_make(const struct lg_form *form);
@@ -26,6 +28,12 @@ struct ss_request session_request(int32_t pid);
  * failure leaves nothing behind and has a text.
  */
 enum gs_code session_capture(int32_t pid);
+
+/** The same with a request of one's own. */
+enum gs_code session_capture_with(const struct ss_request *request);
+
+/** The same without reading it into view, which takes longer than many a capture. */
+enum gs_code session_capture_only(const struct ss_request *request);
 
 /** ... that must be good. */
 void session_capture_all(void);

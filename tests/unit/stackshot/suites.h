@@ -10,5 +10,9 @@ Suite *suite_capture(void);
 Suite *suite_incomplete(void);
 Suite *suite_room(void);
 Suite *suite_faults(void);
+Suite *suite_context(void);
+Suite *suite_storage(void);
+Suite *suite_parallel(void);
+Suite *suite_panic(void);
 
 #endif

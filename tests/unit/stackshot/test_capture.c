@@ -358,13 +358,15 @@ START_TEST(guest_strings_are_passed_on_as_they_are)
 }
 END_TEST
 
-Suite *suite_capture(void)
+/* With one worker, and with three: nothing is different. */
+static void setup_three(void)
 {
-	Suite *s = suite_create("capture");
-	TCase *tc = tcase_create("capture");
+	session_options.workers = 3;
+	session_setup();
+}
 
-	tcase_set_timeout(tc, 300);
-	tcase_add_checked_fixture(tc, session_setup, session_end);
+static void add_tests(TCase *tc)
+{
 	tcase_add_test(tc, capture_has_every_process_and_thread_once);
 	tcase_add_test(tc, capture_has_all_stacks_with_names);
 	tcase_add_test(tc, long_names_have_records_of_their_own);
@@ -382,6 +384,20 @@ Suite *suite_capture(void)
 	tcase_add_test(tc, pc_at_the_start_of_a_function_belongs_to_it);
 	tcase_add_test(tc, frames_in_modules_have_no_symbol);
 	tcase_add_test(tc, guest_strings_are_passed_on_as_they_are);
-	suite_add_tcase(s, tc);
+}
+
+Suite *suite_capture(void)
+{
+	Suite *s = suite_create("capture");
+	TCase *one = tcase_create("one worker"), *three = tcase_create("three workers");
+
+	tcase_set_timeout(one, 300);
+	tcase_set_timeout(three, 300);
+	tcase_add_checked_fixture(one, session_setup, session_end);
+	tcase_add_checked_fixture(three, setup_three, session_end);
+	add_tests(one);
+	add_tests(three);
+	suite_add_tcase(s, one);
+	suite_add_tcase(s, three);
 	return s;
 }

@@ -264,19 +264,35 @@ START_TEST(noise_in_the_kernels_data_is_survived)
 }
 END_TEST
 
-Suite *suite_faults(void)
+/* With one worker, and with three: nothing is different. */
+static void setup_three(void)
 {
-	Suite *s = suite_create("faults");
-	TCase *tc = tcase_create("faults");
+	session_options.workers = 3;
+	setup();
+}
 
-	tcase_set_timeout(tc, 300);
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, any_read_that_fails_once_in_search_or_capture_is_survived);
-	tcase_add_test(tc, all_reads_from_one_on_that_fail_in_search_or_capture_are_survived);
+static void add_tests(TCase *tc)
+{
 	tcase_add_test(tc, any_read_that_fails_once_in_a_later_capture_is_survived);
 	tcase_add_test(tc, all_reads_from_one_on_that_fail_in_a_later_capture_are_survived);
 	tcase_add_test(tc, any_page_that_is_gone_costs_what_is_on_it);
 	tcase_add_test(tc, noise_in_the_kernels_data_is_survived);
-	suite_add_tcase(s, tc);
+}
+
+Suite *suite_faults(void)
+{
+	Suite *s = suite_create("faults");
+	TCase *one = tcase_create("one worker"), *three = tcase_create("three workers");
+
+	tcase_set_timeout(one, 300);
+	tcase_set_timeout(three, 300);
+	tcase_add_checked_fixture(one, setup, teardown);
+	tcase_add_checked_fixture(three, setup_three, teardown);
+	tcase_add_test(one, any_read_that_fails_once_in_search_or_capture_is_survived);
+	tcase_add_test(one, all_reads_from_one_on_that_fail_in_search_or_capture_are_survived);
+	add_tests(one);
+	add_tests(three);
+	suite_add_tcase(s, one);
+	suite_add_tcase(s, three);
 	return s;
 }

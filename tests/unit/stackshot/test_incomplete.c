@@ -444,13 +444,15 @@ START_TEST(guest_that_cannot_be_resumed_is_a_failure_that_says_so)
 }
 END_TEST
 
-Suite *suite_incomplete(void)
+/* With one worker, and with three: nothing is different. */
+static void setup_three(void)
 {
-	Suite *s = suite_create("incomplete");
-	TCase *tc = tcase_create("incomplete");
+	session_options.workers = 3;
+	session_setup();
+}
 
-	tcase_set_timeout(tc, 300);
-	tcase_add_checked_fixture(tc, session_setup, session_end);
+static void add_tests(TCase *tc)
+{
 	tcase_add_test(tc, guest_without_a_kernel_gives_its_registers);
 	tcase_add_test(tc, kernel_that_comes_later_is_found_later);
 	tcase_add_test(tc, loop_in_the_list_of_processes_is_said);
@@ -476,6 +478,20 @@ Suite *suite_incomplete(void)
 	tcase_add_test(tc, kernel_that_is_replaced_again_and_again_is_said);
 	tcase_add_test(tc, guest_that_cannot_be_stopped_is_a_failure_that_says_so);
 	tcase_add_test(tc, guest_that_cannot_be_resumed_is_a_failure_that_says_so);
-	suite_add_tcase(s, tc);
+}
+
+Suite *suite_incomplete(void)
+{
+	Suite *s = suite_create("incomplete");
+	TCase *one = tcase_create("one worker"), *three = tcase_create("three workers");
+
+	tcase_set_timeout(one, 300);
+	tcase_set_timeout(three, 300);
+	tcase_add_checked_fixture(one, session_setup, session_end);
+	tcase_add_checked_fixture(three, setup_three, session_end);
+	add_tests(one);
+	add_tests(three);
+	suite_add_tcase(s, one);
+	suite_add_tcase(s, three);
 	return s;
 }

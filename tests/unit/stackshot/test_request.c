@@ -7,32 +7,35 @@
 
 static const uint64_t most = UINT64_C(8) << 20; /* hint for a guest of so little memory */
 
+#define SIZE sizeof(struct ss_request)
+
 static const struct {
 	struct ss_request q;
 	enum gs_code code;
 	const char *text;
 } requests[] = {
-	{ { 1, 32, 0, SS_PID_ALL, 0, 0 }, GS_OK, NULL },
-	{ { 1, 32, 0, 100, 0, 0 }, GS_OK, NULL },
-	{ { 1, 32, 0, SS_PID_ALL, 0, UINT64_C(8) << 20 }, GS_OK, NULL },
-	{ { 1, 32, 0, SS_PID_ALL, 0, 1 }, GS_OK, NULL },
-	{ { 0, 32, 0, SS_PID_ALL, 0, 0 }, GS_EINVAL, "version 0" },
-	{ { 2, 32, 0, SS_PID_ALL, 0, 0 }, GS_EINVAL, "version 2" },
-	{ { UINT32_MAX, 32, 0, SS_PID_ALL, 0, 0 }, GS_EINVAL, "version 4294967295" },
-	{ { 1, 0, 0, SS_PID_ALL, 0, 0 }, GS_EINVAL, "0 bytes instead of 32" },
-	{ { 1, 31, 0, SS_PID_ALL, 0, 0 }, GS_EINVAL, "31 bytes" },
-	{ { 1, 40, 0, SS_PID_ALL, 0, 0 }, GS_EINVAL, "40 bytes" },
-	{ { 1, 32, 1, SS_PID_ALL, 0, 0 }, GS_EINVAL, "flags 0x1" },
-	{ { 1, 32, UINT64_C(1) << 63, SS_PID_ALL, 0, 0 }, GS_EINVAL, "flags 0x8000000000000000" },
-	{ { 1, 32, 0, SS_PID_ALL, 1, 0 }, GS_EINVAL, "reserved" },
-	{ { 1, 32, 0, 0, 0, 0 }, GS_EINVAL, "pid 0" },
-	{ { 1, 32, 0, -2, 0, 0 }, GS_EINVAL, "pid -2" },
-	{ { 1, 32, 0, INT32_MIN, 0, 0 }, GS_EINVAL, "pid -2147483648" },
-	{ { 1, 32, 0, 101, 0, 0 }, GS_ENOENT, "no process has pid 101" }, /* a thread */
-	{ { 1, 32, 0, 4711, 0, 0 }, GS_ENOENT, "no process has pid 4711" },
-	{ { 1, 32, 0, INT32_MAX, 0, 0 }, GS_ENOENT, "pid 2147483647" },
-	{ { 1, 32, 0, SS_PID_ALL, 0, (UINT64_C(8) << 20) + 1 }, GS_EINVAL, "size hint" },
-	{ { 1, 32, 0, SS_PID_ALL, 0, UINT64_MAX }, GS_EINVAL, "size hint" },
+	{ { 1, SIZE, 0, SS_PID_ALL, 0, 0, 0, 0, 0 }, GS_OK, NULL },
+	{ { 1, SIZE, 0, 100, 0, 0, 0, 0, 0 }, GS_OK, NULL },
+	{ { 1, SIZE, 0, SS_PID_ALL, 0, UINT64_C(8) << 20, 0, 0, 0 }, GS_OK, NULL },
+	{ { 1, SIZE, 0, SS_PID_ALL, 0, 1, 0, 0, 0 }, GS_OK, NULL },
+	{ { 0, SIZE, 0, SS_PID_ALL, 0, 0, 0, 0, 0 }, GS_EINVAL, "version 0" },
+	{ { 2, SIZE, 0, SS_PID_ALL, 0, 0, 0, 0, 0 }, GS_EINVAL, "version 2" },
+	{ { UINT32_MAX, SIZE, 0, SS_PID_ALL, 0, 0, 0, 0, 0 }, GS_EINVAL, "version 4294967295" },
+	{ { 1, 0, 0, SS_PID_ALL, 0, 0, 0, 0, 0 }, GS_EINVAL, "0 bytes instead of 56" },
+	{ { 1, 55, 0, SS_PID_ALL, 0, 0, 0, 0, 0 }, GS_EINVAL, "55 bytes" },
+	{ { 1, 64, 0, SS_PID_ALL, 0, 0, 0, 0, 0 }, GS_EINVAL, "64 bytes" },
+	{ { 1, SIZE, 1, SS_PID_ALL, 0, 0, 0, 0, 0 }, GS_ENOTSUP, "GET_DQ" },
+	{ { 1, SIZE, UINT64_C(1) << 63, SS_PID_ALL, 0, 0, 0, 0, 0 },
+	  GS_EINVAL,
+	  "flags 0x8000000000000000" },
+	{ { 1, SIZE, 0, 0, 0, 0, 0, 0, 0 }, GS_EINVAL, "pid 0" },
+	{ { 1, SIZE, 0, -2, 0, 0, 0, 0, 0 }, GS_EINVAL, "pid -2" },
+	{ { 1, SIZE, 0, INT32_MIN, 0, 0, 0, 0, 0 }, GS_EINVAL, "pid -2147483648" },
+	{ { 1, SIZE, 0, 101, 0, 0, 0, 0, 0 }, GS_ENOENT, "no process has pid 101" }, /* a thread */
+	{ { 1, SIZE, 0, 4711, 0, 0, 0, 0, 0 }, GS_ENOENT, "no process has pid 4711" },
+	{ { 1, SIZE, 0, INT32_MAX, 0, 0, 0, 0, 0 }, GS_ENOENT, "pid 2147483647" },
+	{ { 1, SIZE, 0, SS_PID_ALL, 0, (UINT64_C(8) << 20) + 1, 0, 0, 0 }, GS_EINVAL, "size hint" },
+	{ { 1, SIZE, 0, SS_PID_ALL, 0, UINT64_MAX, 0, 0, 0 }, GS_EINVAL, "size hint" },
 };
 
 START_TEST(requests_are_checked)

@@ -146,13 +146,15 @@ START_TEST(capture_over_the_limit_is_a_shortage_that_says_so)
 }
 END_TEST
 
-Suite *suite_room(void)
+/* With one worker, and with three: nothing is different. */
+static void setup_three(void)
 {
-	Suite *s = suite_create("room");
-	TCase *tc = tcase_create("room");
+	session_options.workers = 3;
+	setup();
+}
 
-	tcase_set_timeout(tc, 300);
-	tcase_add_checked_fixture(tc, setup, session_end);
+static void add_tests(TCase *tc)
+{
 	tcase_add_test(tc, processes_that_come_between_count_and_stop_are_captured_in_a_second_try);
 	tcase_add_test(tc, list_of_processes_longer_than_its_room_is_captured_in_a_later_try);
 	tcase_add_test(tc, list_of_threads_longer_than_its_room_is_captured_in_a_later_try);
@@ -160,6 +162,20 @@ Suite *suite_room(void)
 	tcase_add_test(tc, capture_of_one_process_does_not_need_room_for_all);
 	tcase_add_test(tc, loop_longer_than_the_room_is_found_to_be_one);
 	tcase_add_test(tc, capture_over_the_limit_is_a_shortage_that_says_so);
-	suite_add_tcase(s, tc);
+}
+
+Suite *suite_room(void)
+{
+	Suite *s = suite_create("room");
+	TCase *one = tcase_create("one worker"), *three = tcase_create("three workers");
+
+	tcase_set_timeout(one, 300);
+	tcase_set_timeout(three, 300);
+	tcase_add_checked_fixture(one, setup, session_end);
+	tcase_add_checked_fixture(three, setup_three, session_end);
+	add_tests(one);
+	add_tests(three);
+	suite_add_tcase(s, one);
+	suite_add_tcase(s, three);
 	return s;
 }

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One thread that collects: its view of the guest, its threads in flight, its records. Private. */
+#ifndef INTROSPECT_STACKSHOT_WORKER_H
+#define INTROSPECT_STACKSHOT_WORKER_H
+
+/*
+ * Reading a guest is waiting for memory. A worker therefore has up to SS_SLOTS threads in flight:
+ * it asks for the descriptors of all their task structures, then for all the structures, then reads
+ * them; the stacks are unwound side by side (lnx_walk_finish()). What is written is in the order of
+ * the lists.
+ *
+ * Threads: a worker is one thread's while the capture runs, the calling thread's before and after.
+ */
+
+#include "introspect/linux/linux.h"
+#include "introspect/stackshot/missing.h"
+#include "introspect/stackshot/queue.h"
+#include "introspect/stackshot/storage.h"
+#include "kcdata/kcdata.h"
+
+struct ss_engine;
+
+/** A process (or all idle threads) on its way into the capture; its index is its place there. */
+struct ss_item {
+	gva_t task;	       /* of the thread group's leader */
+	const gva_t *expected; /* threads it had before the stop; only read ahead */
+	uint32_t expected_count;
+	uint32_t worker;	   /* that did it */
+	struct kcd_chunk *records; /* NULL: none */
+	uint32_t threads;	   /* recorded */
+	uint32_t notes;		   /* of what is missing */
+	bool is_task;		   /* has a container */
+	bool is_done;		   /* looked at: what is missing has been noted */
+};
+
+#define SS_SLOTS 32
+
+/** A thread in flight. */
+struct ss_slot {
+	gva_t address;
+	enum gs_code rc; /* of reading the task */
+	int32_t vcpu;	 /* that executes it; -1: none */
+	struct lnx_task task;
+	struct lnx_walk walk;
+	struct lnx_stack stack;
+	uint64_t frames[LNX_FRAMES_MAX];
+	uint8_t kinds[LNX_FRAMES_MAX];
+};
+
+struct ss_worker {
+	struct ss_engine *e;
+	uint32_t number; /* 0 is the calling thread; also that of its buffer */
+	uint32_t cluster;
+	enum ss_cluster_kind kind;
+	struct lnx_view v;
+	struct lnx_cache cache;
+	struct ss_slot slot[SS_SLOTS];
+
+	struct {
+		struct ss_item *item;
+		struct lnx_task leader;
+		enum gs_code rc; /* of reading it */
+		int32_t ppid;	 /* -1: not known */
+		uint32_t threads;
+	} group[SS_TAKE_MAX]; /* the items at hand */
+
+	struct ss_pages task_pages;
+	gva_t *tasks; /* thread lists of the items at hand, one after another */
+	uint32_t tasks_max;
+	uint32_t at, filled, end; /* of tasks: the next one to be written, in slots, in all */
+	uint32_t first;		  /* of tasks: the one in slot 0 */
+	uint32_t longest;	  /* most that tasks had to hold, or would have */
+
+	struct kcd_writer out; /* records of one item */
+	struct ss_notes notes;
+
+	uint32_t items; /* done */
+	uint32_t threads;
+	uint64_t asked, foreign; /* bytes of pieces in all, and from other buffers */
+	bool no_room;		 /* there was none for some record */
+};
+
+/** See to room for thread lists of @p tasks entries. @return GS_OK; GS_ENOSPC: out of memory */
+GS_MUST_USE enum gs_code ss_worker_reserve(struct ss_worker *w, uint32_t tasks);
+void ss_worker_release(struct ss_worker *w);
+
+/** Be ready for a new capture; last before the stop. */
+void ss_worker_reset(struct ss_worker *w);
+
+/** Note that something is missing in the item at hand. */
+void ss_worker_note(struct ss_worker *w, struct ss_item *item, struct ss_note note);
+
+/**
+ * Take items and record them until there are no more.
+ *
+ * @return GS_OK, also when the deadline ended it; GS_ENOSPC: storage or a list is too small;
+ *         GS_EBUSY: stood aside
+ */
+GS_MUST_USE enum gs_code ss_worker_run(struct ss_worker *w);
+
+/** Record processes one after another. @return as ss_worker_run() */
+GS_MUST_USE enum gs_code ss_worker_do(struct ss_worker *w, const uint32_t *items, uint32_t n);
+
+/** Record the idle threads of all vCPUs, as item 0. */
+GS_MUST_USE enum gs_code ss_worker_do_idle(struct ss_worker *w);
+
+/* --- records.c's other half: what a thread and a process look like in the stream --- */
+
+/**
+ * Open an item's container.
+ *
+ * @param snapshot_out  what is summed over the threads is filled in later through it
+ */
+GS_MUST_USE enum gs_code ss_write_task_begin(struct ss_worker *w, const struct lnx_task *leader,
+					     uint64_t id, int32_t ppid, uint32_t threads,
+					     const char *comm, void **snapshot_out);
+
+/** Add a thread's page faults to its process's. */
+void ss_write_task_faults(void *snapshot, const struct lnx_task *task);
+
+/** The whole container of a thread. */
+GS_MUST_USE enum gs_code ss_write_thread(struct ss_worker *w, const struct ss_slot *slot,
+					 uint64_t id);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Profiles made from the types of a made-up kernel. */
+#include "tests/unit/linux/profile_json.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/linux/image_file.h"
+
+struct lnx_types types_of(const struct typeinfo_form *form)
+{
+	struct lnx_types types;
+	size_t size;
+	uint8_t *blob = typeinfo_make(form, &size);
+
+	ck_assert_int_eq(lnx_types_read(blob, size, &types, NULL), GS_OK);
+	free(blob);
+	return types;
+}
+
+static json_t *json_of(const struct lnx_field *f)
+{
+	return json_pack("{s:I, s:I}", "offset", (json_int_t)f->offset, "size",
+			 (json_int_t)f->size);
+}
+
+void member_name(enum lnx_member m, bool old, char *name, size_t size)
+{
+	const char *path = lnx_member_name(m).path, *bar = strchr(path, '|');
+
+	if (old && bar)
+		snprintf(name, size, "%s", bar + 1);
+	else
+		snprintf(name, size, "%.*s", (int)(bar ? bar - path : (ptrdiff_t)strlen(path)),
+			 path);
+}
+
+json_t *profile_of(const struct lnx_types *types, bool old)
+{
+	json_t *structs =
+		json_pack("{s:{s:I,s:{}}, s:{s:I,s:{}}, s:{s:I,s:{}}, s:{s:I,s:{}}}", "task_struct",
+			  "size", (json_int_t)types->task_size, "members", "pt_regs", "size",
+			  (json_int_t)types->pt_regs_size, "members", "signal_struct", "size",
+			  (json_int_t)sizeof(struct lg_signal), "members", "rq", "size",
+			  (json_int_t)sizeof(struct lg_rq), "members");
+	json_t *percpu = json_object();
+
+	ck_assert(structs && percpu);
+	for (size_t m = 0; m < LNX_MEMBERS; m++) {
+		json_t *in = json_object_get(structs, lnx_member_name((enum lnx_member)m).in);
+		char name[64];
+
+		member_name((enum lnx_member)m, old, name, sizeof(name));
+		if (types->member[m].present)
+			json_object_set_new(json_object_get(in, "members"), name,
+					    json_of(&types->member[m]));
+	}
+	for (size_t p = 0; p < LNX_PERCPUS; p++)
+		if (types->percpu[p].present)
+			json_object_set_new(percpu, lnx_percpu_name((enum lnx_percpu)p),
+					    json_of(&types->percpu[p]));
+	if (types->has_frame_record_meta)
+		json_object_set_new(structs, "frame_record_meta", json_pack("{s:i}", "size", 24));
+	return json_pack("{s:i, s:o, s:o}", "guestshot-profile", 1, "structs", structs, "percpu",
+			 percpu);
+}
+
+json_t *good_profile(void)
+{
+	const struct lnx_types types = types_of(&(struct typeinfo_form){ 0 });
+
+	return profile_of(&types, false);
+}
+
+json_t *struct_in(json_t *root, const char *name)
+{
+	return json_object_get(json_object_get(root, "structs"), name);
+}
+
+json_t *members_in(json_t *root, const char *name)
+{
+	return json_object_get(struct_in(root, name), "members");
+}
+
+enum gs_code profile_open_text(const char *text, size_t size, struct lnx_profile **profile_out,
+			       struct gs_error *err)
+{
+	struct image_file f = image_file_make(text, size);
+
+	*err = (struct gs_error){ 0 };
+	*profile_out = NULL;
+	enum gs_code rc = lnx_profile_open(f.path, profile_out, err);
+	if (rc)
+		ck_assert_msg(!strncmp(err->text, "profile ", 8) && strstr(err->text, f.path), "%s",
+			      err->text);
+	image_file_close(&f);
+	return rc;
+}
+
+enum gs_code profile_open_json(const json_t *root, struct lnx_profile **profile_out,
+			       struct gs_error *err)
+{
+	char *text = json_dumps(root, JSON_INDENT(1));
+
+	ck_assert_ptr_nonnull(text);
+	enum gs_code rc = profile_open_text(text, strlen(text), profile_out, err);
+	free(text);
+	return rc;
+}

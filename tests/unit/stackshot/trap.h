@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls that must not be made while the guest is stopped; allocations that fail. */
+#ifndef TESTS_UNIT_STACKSHOT_TRAP_H
+#define TESTS_UNIT_STACKSHOT_TRAP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * The program is linked so that calls of the functions in trap.c come here first (--wrap, see
+ * tests/tests.mk); they go on to the real ones.
+ */
+
+/**
+ * While set, calls are counted: by any thread, but of those to lock, wait and wake only the ones of the
+ * thread that armed the trap. Others may go to sleep at any time, on the lock that they are parked at.
+ */
+extern _Atomic bool trap_set;
+void trap_arm(void);
+/** How many there were, and the name of the first; NULL: none. */
+extern _Atomic uint32_t trap_calls;
+extern _Atomic(const char *) trap_first;
+
+/** Allocations since the last reset; the trap_fail_at'th fails, 0: none does. */
+extern _Atomic uint32_t trap_allocations;
+extern _Atomic uint32_t trap_fail_at;
+
+void trap_reset(void);
+
+#endif
