@@ -15,6 +15,7 @@
 #include "cli/remote.h"
 #include "cli/source.h"
 #include "control/client.h"
+#include "control/protocol.h"
 #include "introspect/stackshot/stackshot.h"
 #include "kcdata/compress.h"
 
@@ -22,19 +23,22 @@ struct snap_options {
 	struct cli_remote remote;	  /* a guest behind a control socket … */
 	struct cli_source_options source; /* … or another one */
 	const char *output;
-	int64_t pid; /* -1: all */
+	int64_t pid;	      /* -1: all */
+	uint64_t deadline_ns; /* most that the guest is stopped; 0: no limit */
 	struct kcd_compression how;
 	bool quiet;
 	int verbosity;
 };
 
-enum { KEY_PID = 0x100, KEY_COMPRESS };
+enum { KEY_PID = 0x100, KEY_COMPRESS, KEY_DEADLINE };
 
 static const struct argp_option options[] = {
 	{ "output", 'o', "FILE", 0, "Write the capture to FILE; - is standard output", 1 },
 	{ "pid", KEY_PID, "PID", 0, "Only the guest's process PID", 1 },
 	{ "compress", KEY_COMPRESS, "HOW", 0,
 	  "none (default: any kcdata reader opens it), zlib, zstd or zstd:LEVEL", 1 },
+	{ "deadline", KEY_DEADLINE, "DURATION", 0,
+	  "Let the guest go on after so long, with what there is by then", 1 },
 	{ "quiet", 'q', NULL, 0, "No summary on standard error", 1 },
 	{ "verbose", 'v', NULL, 0, "Say how the guest's kernel was found, and what took how long",
 	  1 },
@@ -73,6 +77,12 @@ static error_t parse_key(int key, char *arg, struct argp_state *state)
 		}
 		o->pid = (int64_t)number;
 		return 0;
+	case KEY_DEADLINE:
+		if (cli_parse_duration(arg, &o->deadline_ns) && o->deadline_ns >= GS_NS_PER_MS &&
+		    o->deadline_ns <= CTL_DEADLINE_MS_MAX * GS_NS_PER_MS)
+			return 0;
+		argp_error(state, "--deadline %s: not a duration in 1ms … 1h, such as 200ms", arg);
+		return EINVAL;
 	case KEY_COMPRESS:
 		if (!kcd_compression_parse(arg, &o->how)) {
 			argp_error(state, "--compress %s: neither none nor zlib nor zstd:LEVEL",
@@ -204,6 +214,10 @@ static int snap_remote(const struct snap_options *o)
 
 	if (o->pid >= 0)
 		(void)json_object_set_new(arguments, "pid", json_integer(o->pid));
+	if (o->deadline_ns)
+		(void)json_object_set_new(
+			arguments, "deadline_ms",
+			json_integer((json_int_t)(o->deadline_ns / GS_NS_PER_MS)));
 	int code = cli_remote_call(&o->remote, "snap", arguments, &answer, &fd);
 	if (code)
 		return code;
@@ -222,7 +236,7 @@ static int snap_remote(const struct snap_options *o)
 static enum gs_code capture_source(const struct snap_options *o, const struct cli_source *source,
 				   struct ss_result *result_out, struct gs_error *err)
 {
-	const struct ss_request request = {
+	struct ss_request request = {
 		.version = SS_REQUEST_VERSION,
 		.size = sizeof(request),
 		.pid = o->pid >= 0 ? (int32_t)o->pid : SS_PID_ALL,
@@ -233,7 +247,12 @@ static enum gs_code capture_source(const struct snap_options *o, const struct cl
 	if (rc)
 		return rc;
 	ss_session_hint(session, &source->hints);
-	rc = ss_capture(session, &request, result_out, err);
+	if (o->deadline_ns) {
+		rc = ss_session_prepare(session, err);
+		request.deadline_ns = gs_clock_ns() + o->deadline_ns;
+	}
+	if (!rc)
+		rc = ss_capture(session, &request, result_out, err);
 	if (!rc)
 		cli_kernel_say(ss_session_kernel(session));
 	ss_session_destroy(session);

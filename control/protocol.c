@@ -111,7 +111,20 @@ static bool check_target(const struct ctl_request *r, struct ctl_fault *f)
 	return true;
 }
 
+static bool parse_deadline(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
+{
+	json_int_t ms = json_integer_value(value);
+
+	if (!json_is_integer(value) || ms < 1 || (uint64_t)ms > CTL_DEADLINE_MS_MAX)
+		return fault(f, CTL_CLASS_ARGUMENT, "snap: \"deadline_ms\" is an integer in 1 … %u",
+			     (unsigned int)CTL_DEADLINE_MS_MAX);
+	r->deadline_ms = (uint32_t)ms;
+	return true;
+}
+
 static const struct arg snap_args[] = {
+	{ "deadline_ms", "integer", "let the guest go on after so long, with what there is by then",
+	  parse_deadline },
 	{ "pid", "integer", "only the process with this id (default: all)", parse_pid },
 	{ "to", "string",
 	  "\"fd\": a sealed memory file comes with the answer (default); "

@@ -29,6 +29,8 @@
 /* Arrays and objects inside of each other; a request needs two. jansson recurses, so this is low.
  */
 #define CTL_DEPTH_MAX 16u
+/* Longest deadline of a capture: an hour. */
+#define CTL_DEADLINE_MS_MAX UINT64_C(3600000)
 
 enum ctl_command {
 	CTL_CMD_STATUS,
@@ -52,9 +54,10 @@ enum ctl_target {
 
 struct ctl_request {
 	enum ctl_command command;
-	json_t *id;	    /* NULL: none was given */
-	int32_t pid;	    /* snap: SS_PID_ALL or a process */
-	enum ctl_target to; /* snap, btlog-save */
+	json_t *id;	      /* NULL: none was given */
+	int32_t pid;	      /* snap: SS_PID_ALL or a process */
+	uint32_t deadline_ms; /* snap: most that the guest is stopped; 0: no limit */
+	enum ctl_target to;   /* snap, btlog-save */
 	bool has_hz, has_action;
 	uint32_t hz;		      /* sample */
 	enum ctl_btlog_action action; /* btlog */

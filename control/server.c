@@ -338,6 +338,7 @@ static void client_post(struct client *c, enum ctl_job_kind kind, uint32_t resum
 	c->job = (struct ctl_job){
 		.kind = kind,
 		.pid = c->request.pid,
+		.deadline_ms = c->request.deadline_ms,
 		.path = c->request.path,
 		.count = resumes,
 		.hz = c->request.hz,

@@ -114,6 +114,8 @@ static void run_snap(struct ctl_worker *w, struct ctl_job *job)
 		.version = SS_REQUEST_VERSION,
 		.size = sizeof(request),
 		.pid = job->pid,
+		.deadline_ns =
+			job->deadline_ms ? gs_clock_ns() + job->deadline_ms * GS_NS_PER_MS : 0,
 	};
 
 	job->code = w->config.capture(w->config.arg, &request, &job->result, &job->err);

@@ -42,10 +42,11 @@ enum ctl_job_kind {
 
 struct ctl_job {
 	enum ctl_job_kind kind;
-	int32_t pid;	  /* snap */
-	const char *path; /* file to write; snap: NULL for a memory file; borrowed until done */
-	uint32_t count;	  /* resume */
-	uint32_t hz;	  /* sample */
+	int32_t pid;	      /* snap */
+	uint32_t deadline_ms; /* snap; 0: none; from when its turn comes */
+	const char *path;     /* file to write; snap: NULL for a memory file; borrowed until done */
+	uint32_t count;	      /* resume */
+	uint32_t hz;	      /* sample */
 	enum ctl_btlog_action action; /* btlog */
 	const char *log;	      /* btlog, save: NULL: all; borrowed until done */
 	void (*done)(struct ctl_job *job);

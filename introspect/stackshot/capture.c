@@ -294,6 +294,19 @@ static enum gs_code capture_locked(struct ss_session *s, const struct ss_request
 	return rc;
 }
 
+enum gs_code ss_session_prepare(struct ss_session *s, struct gs_error *err)
+{
+	const struct ss_request none = { 0 };
+	uint64_t stopped_ns = 0;
+	enum gs_code rc = GS_OK;
+
+	pthread_mutex_lock(&s->lock);
+	if (!atomic_load_explicit(&s->k, memory_order_relaxed))
+		rc = find_kernel_locked(s, &none, &stopped_ns, err);
+	pthread_mutex_unlock(&s->lock);
+	return rc;
+}
+
 static enum gs_code capture_ordinary(struct ss_session *s, const struct ss_request *q,
 				     struct ss_result *r, struct gs_error *err)
 {

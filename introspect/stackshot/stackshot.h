@@ -95,6 +95,13 @@ GS_MUST_USE enum gs_code ss_session_create(struct guest *g, struct ss_session **
 /** What is known of the guest's kernel beforehand; what it points to is borrowed until the end. */
 void ss_session_hint(struct ss_session *s, const struct lnx_hints *hints);
 
+/**
+ * Search for the guest's kernel now, so that a capture with a deadline has all of its time for itself.
+ *
+ * @return GS_OK, also when none is found: captures say why; others from the guest's stop
+ */
+GS_MUST_USE enum gs_code ss_session_prepare(struct ss_session *s, struct gs_error *err);
+
 /** The kernel that the last capture found, until the next one; NULL: none. */
 const struct lnx_kernel *ss_session_kernel(const struct ss_session *s);
 

@@ -102,6 +102,11 @@ code 64
 err .*--ram-base here: not an address such as 0x40000000.*
 err .*
 
+$ guestshot snap --core missing --deadline 0 -o x
+code 64
+err .*--deadline 0: not a duration in 1ms.*
+err *
+
 $ guestshot snap --qmp there --ram-base 0 -o x
 code 64
 err .*--ram-base goes with --core

@@ -59,6 +59,9 @@ static const struct bad {
 	const char *class;
 	const char *names; /* the description says this */
 } bad[] = {
+	{ "{\"execute\":\"snap\",\"arguments\":{\"deadline_ms\":0}}", "invalid-argument", "in 1 " },
+	{ "{\"execute\":\"snap\",\"arguments\":{\"deadline_ms\":3600001}}", "invalid-argument",
+	  "3600000" },
 	{ "{\"execute\":\"sample\"}", "invalid-argument", "sample: \"hz\" is missing" },
 	{ "{\"execute\":\"sample\",\"arguments\":{\"hz\":-1}}", "invalid-argument", "in 0 " },
 	{ "{\"execute\":\"sample\",\"arguments\":{\"hz\":10001}}", "invalid-argument", "10000" },
