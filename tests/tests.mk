@@ -3,7 +3,7 @@
 
 UNIT_SUITES := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/*/*.c)))))
 # suites with threads of their own run under ThreadSanitizer too
-TSAN_SUITES := $(filter btlog control guest qemu stackshot vmm,$(UNIT_SUITES))
+TSAN_SUITES := $(filter btlog btlogs control guest qemu stackshot vmm,$(UNIT_SUITES))
 
 # Calls that go through tests/unit/stackshot/trap.c
 comma := ,

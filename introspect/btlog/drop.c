@@ -90,15 +90,16 @@ static bool is_chosen(struct drop *d, uint32_t where)
 	return d->held[i] == VICTIM;
 }
 
-/* Records from the oldest on; the lock is given up after each batch. */
+/* Records from the oldest on. The lock is given up after each batch, and the log's cursor moves on then. */
 static void drop_records(struct drop *d, struct btl_log *log)
 {
-	uint32_t refs[BTL_RELEASE_BATCH], at = 0, n;
+	uint32_t refs[BTL_RELEASE_BATCH], at = 0, cursor = 0, n;
 
 	do {
 		pthread_mutex_lock(&log->lock);
+		cursor = at ? cursor : log->cursor;
 		for (n = 0; log->slots && at < log->capacity && n < BTL_RELEASE_BATCH; at++) {
-			uint32_t i = btl_slot_by_age(log, at);
+			uint32_t i = btl_slot_by_age(log, cursor, at);
 
 			if (is_chosen(d, btl_slot_of(log, i)->where))
 				refs[n++] = btl_slot_clear_locked(log, i);

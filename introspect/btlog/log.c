@@ -92,7 +92,7 @@ static uint32_t take_slot(struct btl_log *log)
 		return i;
 	}
 	i = log->cursor;
-	log->cursor = btl_slot_by_age(log, 1);
+	log->cursor = btl_slot_by_age(log, i, 1);
 	return i;
 }
 

@@ -77,10 +77,10 @@ static inline uint32_t btl_where_ref(uint32_t where)
 	return where & ~(BTL_OPS - 1);
 }
 
-/* The i-th slot from the oldest on, as far as places tell. */
-static inline uint32_t btl_slot_by_age(const struct btl_log *log, uint32_t i)
+/* The i-th slot from a cursor on: its oldest record comes first, as far as places tell. */
+static inline uint32_t btl_slot_by_age(const struct btl_log *log, uint32_t cursor, uint32_t i)
 {
-	uint64_t at = (uint64_t)log->cursor + i;
+	uint64_t at = (uint64_t)cursor + i;
 
 	return (uint32_t)(at >= log->capacity ? at - log->capacity : at);
 }

@@ -327,7 +327,7 @@ static uint32_t copy_records_locked(struct btl_log *log, struct btl_record *to, 
 	uint32_t n = 0;
 
 	for (uint32_t k = 0; k < log->capacity && n < room; k++) {
-		const struct btl_slot *s = btl_slot_of(log, btl_slot_by_age(log, k));
+		const struct btl_slot *s = btl_slot_of(log, btl_slot_by_age(log, log->cursor, k));
 		uint32_t ref = btl_where_ref(s->where);
 
 		if (!ref)

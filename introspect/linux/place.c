@@ -164,29 +164,31 @@ static bool regime_of_shape(const struct shape *s, struct a64_regime *r)
 	return !a64_regime_init(r, tcr, 0, 0) && r->half[1].enabled;
 }
 
-/*
- * Entries of a first table are few and lead to RAM, to a table or to a block of the linear map; what
- * else lies in the image is hardly so.
- */
+/* A table, or a block of the linear map. */
+static bool leads_to_ram(const struct lnx_finder *f, const struct a64_half *h, uint64_t entry)
+{
+	uint64_t next = BITS(entry, 47, h->granule_bits) << h->granule_bits;
+
+	return (entry & 1) && guest_range_find(f->g, GPA(next));
+}
+
+/* Entries of a first table are few and lead to RAM; what else lies in the image is hardly so. */
 static bool looks_like_root(const struct lnx_finder *f, const struct a64_half *h)
 {
 	const unsigned int stride = h->granule_bits - 3u;
 	const unsigned int lsb = h->granule_bits + (unsigned int)(3 - h->start_level) * stride;
 	const uint64_t n = UINT64_C(1) << (h->va_bits - lsb);
 	const uint64_t most = ROOT_ENTRIES_MAX + 2 * (guest_ram_size(f->g) >> lsb);
-	uint64_t valid = 0, entry[64];
+	uint64_t valid = 0, entry[64] = { 0 };
+	const size_t part = (size_t)gs_min(n, ARRAY_SIZE(entry));
 
-	for (uint64_t i = 0; i < n; i++) {
-		const uint64_t part = gs_min(n, ARRAY_SIZE(entry)), at = i % part;
-
-		if (!at && guest_read(f->g, GPA(h->table.a + i * sizeof(entry[0])), entry,
-				      (size_t)part * sizeof(entry[0])))
+	for (uint64_t at = 0; at < n; at += part) {
+		if (guest_read(f->g, GPA(h->table.a + at * sizeof(entry[0])), entry,
+			       part * sizeof(entry[0])))
 			return false;
-		if (!entry[at])
-			continue;
-		uint64_t next = BITS(entry[at], 47, h->granule_bits) << h->granule_bits;
-		if (!(entry[at] & 1) || !guest_range_find(f->g, GPA(next)) || ++valid > most)
-			return false;
+		for (size_t i = 0; i < part; i++)
+			if (entry[i] && (!leads_to_ram(f, h, entry[i]) || ++valid > most))
+				return false;
 	}
 	return valid;
 }

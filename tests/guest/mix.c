@@ -19,10 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CYCLE_NS   (50 * 1000000LL)
+#define CYCLE_NS     (50 * 1000000LL)
 #define READ_BYTES   (4 << 20)
 #define RANDOM_BYTES (512 << 10)
-#define CPUS_MAX   64
+#define CPUS_MAX     64
 
 enum part { PART_READ, PART_RANDOM, PART_USER, PARTS };
 
@@ -77,7 +77,8 @@ static void *mix_thread(void *arg)
 {
 	unsigned int seed = 1 + (unsigned int)(intptr_t)arg;
 	int cpu = (int)(intptr_t)arg, zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
-	char *buf = mmap(NULL, READ_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *buf =
+		mmap(NULL, READ_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	cpu_set_t set;
 
 	CPU_ZERO(&set);

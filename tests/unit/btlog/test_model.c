@@ -417,7 +417,7 @@ static void model_end(struct model *m)
 	struct btl_library_stats s = stats_of(m->lib);
 	ck_assert_uint_gt(s.grace_periods, 10);
 	ck_assert_uint_ge(s.rehashes, 2); // how many depends on when the library's thread runs
-	close_library(m->lib); // no stack left
+	close_library(m->lib);		  // no stack left
 	free(m->worker);
 	pthread_barrier_destroy(&m->meeting);
 }

@@ -401,7 +401,8 @@ static void complete_form(struct lg_form *f)
 
 void lg_create(struct linux_guest *g, const struct lg_form *form)
 {
-	*g = (struct linux_guest){ .form = *form };
+	memset(g, 0, sizeof(*g)); // it is too large for a copy on the stack
+	g->form = *form;
 	complete_form(&g->form);
 	g->page = UINT64_C(1) << g->form.granule_bits;
 	g->ram_start = g->form.ram;
@@ -449,7 +450,8 @@ struct lnx_hints lg_vmcoreinfo(const struct linux_guest *g, const char *without)
 		{ "KERNELOFFSET", "", 0x1000 },
 	};
 	int n = snprintf(text, sizeof(text),
-			 "OSRELEASE=6.1.0-made-up\nPAGESIZE=%" PRIu64 "\nNUMBER(VA_BITS)=%u\n",
+			 "OSRELEASE=6.1.0-made-up\nPAGESIZE=%" PRIu64 "\n"
+			 "NUMBER(VA_BITS)=%u\n",
 			 g->page, g->form.va_bits);
 
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)

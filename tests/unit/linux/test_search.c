@@ -139,12 +139,16 @@ END_TEST
 START_TEST(vmcoreinfo_that_lies_does_not_hide_the_kernel)
 {
 	static const char *const lies[] = {
-		"SYMBOL(_stext)=ffffa3c84a010000\nNUMBER(kimage_voffset)=0xffffa3c809000000\n"
+		"SYMBOL(_stext)=ffffa3c84a010000\n"
+		"NUMBER(kimage_voffset)=0xffffa3c809000000\n"
 		"SYMBOL(swapper_pg_dir)=ffffa3c84a072000\n",
-		"SYMBOL(_stext)=0\nNUMBER(kimage_voffset)=0\nSYMBOL(swapper_pg_dir)=0\n",
-		"SYMBOL(_stext)=ffffffffffffffff\nNUMBER(kimage_voffset)=0\n"
+		"SYMBOL(_stext)=0\n"
+		"NUMBER(kimage_voffset)=0\nSYMBOL(swapper_pg_dir)=0\n",
+		"SYMBOL(_stext)=ffffffffffffffff\n"
+		"NUMBER(kimage_voffset)=0\n"
 		"SYMBOL(swapper_pg_dir)=ffffffffffffffff\n",
-		"SYMBOL(_stext)=40000000\nNUMBER(kimage_voffset)=0\n"
+		"SYMBOL(_stext)=40000000\n"
+		"NUMBER(kimage_voffset)=0\n"
 		"SYMBOL(swapper_pg_dir)=403fffff\n",
 	};
 
@@ -440,8 +444,10 @@ START_TEST(vmcoreinfo_is_found_in_the_page_the_kernel_keeps_it_in)
 	ck_assert(!find_text(NULL, text, &size));
 	const struct lnx_hints own = lg_vmcoreinfo(&g, NULL);
 	const uint64_t at = lg_pages(&g, 4);
-	static const char incomplete[] = "OSRELEASE=5.10\nNUMBER(kimage_voffset)=0x1000\n";
-	static const char another[] = "OSRELEASE=5.10\nNUMBER(kimage_voffset)=0xffff800000000000\n"
+	static const char incomplete[] = "OSRELEASE=5.10\n"
+					 "NUMBER(kimage_voffset)=0x1000\n";
+	static const char another[] = "OSRELEASE=5.10\n"
+				      "NUMBER(kimage_voffset)=0xffff800000000000\n"
 				      "SYMBOL(swapper_pg_dir)=ffff800040001000\n";
 	memcpy(lg_at(&g, at), incomplete, sizeof(incomplete));
 	memcpy(lg_at(&g, at + 0x1000), another, sizeof(another));
