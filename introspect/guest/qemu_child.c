@@ -36,6 +36,8 @@ static void close_from(unsigned int first)
 /* Only async-signal-safe calls. */
 static void settle(int fd_a, int fd_b, const char *name)
 {
+	GS_IGNORE(setsid() >= 0); /* fails only for a leader of a group, which a child is not */
+
 	/* above 2 first, so that none is overwritten before it is moved */
 	int a = fcntl(fd_a, F_DUPFD, 3);
 	int b = fd_b >= 0 ? fcntl(fd_b, F_DUPFD, 3) : open("/dev/null", O_RDWR);
@@ -44,17 +46,30 @@ static void settle(int fd_a, int fd_b, const char *name)
 	if (a < 0 || b < 0 || dup2(a, 0) < 0 || dup2(b, 1) < 0)
 		_exit(1);	       /* the parent sees its end of the pipe close */
 	GS_IGNORE(dup2(null, 2) == 0); /* nothing here prints */
-	close_from(3);
-	GS_IGNORE(setsid() >= 0); /* fails only for a leader of a group, which a child is not */
+	close_from(3);		       /* which tells the parent that we have our own session */
 	GS_IGNORE(chdir("/") == 0);
 	(void)prctl(PR_SET_NAME, name); /* for people only */
+}
+
+/* Until the child has closed its end: from then on what ends our process group does not end it. */
+static void await_end(int fd)
+{
+	char nothing;
+
+	while (read(fd, &nothing, 1) < 0 && errno == EINTR)
+		;
 }
 
 enum gs_code guest_child_fork(int fd_a, int fd_b, const char *name, pid_t *pid_out,
 			      struct gs_error *err)
 {
 	sigset_t all, before;
+	int settled[2];
 
+	if (pipe2(settled, O_CLOEXEC)) {
+		int no = errno;
+		return gs_fail_errno(err, GS_ENOSPC, no, "a pipe to a process of ours");
+	}
 	/* blocked over the fork: no handler of ours ever runs in the child */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -66,6 +81,10 @@ enum gs_code guest_child_fork(int fd_a, int fd_b, const char *name, pid_t *pid_o
 		return GS_OK;
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	close(settled[1]);
+	if (pid > 0)
+		await_end(settled[0]);
+	close(settled[0]);
 	if (pid < 0)
 		return gs_fail_errno(err, GS_ENOSPC, e, "start a process");
 	*pid_out = pid;
