@@ -63,18 +63,20 @@ static bool import_symbols(struct import *m)
  */
 static struct btl_frame_record translate(const struct import *m, const struct btl_frame_record *f)
 {
+	bool by_name = m->to->flags & BTL_BOOK_BY_NAME;
 	struct btl_frame_record r = *f;
 
-	if (f->symbol != BTL_NONE)
-		r.symbol = m->symbol[f->symbol];
-	if (!(m->to->flags & BTL_BOOK_BY_NAME)) {
-		if (r.symbol != BTL_NONE)
-			r.frame = (m->to->symbol[r.symbol].start + r.offset) | (f->frame & 3);
-	} else if (r.symbol != BTL_NONE) {
-		r.frame = r.offset = 0;
-	} else if (!btl_frame_is_pseudo(r.frame)) {
-		r.frame = BTL_FRAME_PSEUDO(BTL_PSEUDO_UNKNOWN);
+	if (f->symbol == BTL_NONE) {
+		if (by_name && !btl_frame_is_pseudo(f->frame))
+			r.frame = BTL_FRAME_PSEUDO(BTL_PSEUDO_UNKNOWN);
+		return r;
 	}
+	r.symbol = m->symbol[f->symbol];
+	if (by_name)
+		r.frame = r.offset = 0;
+	else
+		// NOLINTNEXTLINE(clang-analyzer-core.NullDereference): frames' symbols are there
+		r.frame = (m->to->symbol[r.symbol].start + r.offset) | (f->frame & 3);
 	return r;
 }
 

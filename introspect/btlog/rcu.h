@@ -11,9 +11,10 @@
 
 /*
  * Inlines the two functions below. Their header says that they are short enough for any program. Not with
- * the sanitizers that complain of what is in it (0.13.2): a reader's state is less aligned than its type.
+ * the checkers that complain of what is in it (0.13.2): a reader's state is less aligned than its type, and
+ * seems to be NULL.
  */
-#ifndef __SANITIZE_ADDRESS__
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__clang_analyzer__)
 #define _LGPL_SOURCE
 #endif
 #include <urcu/urcu-bp.h>

@@ -144,7 +144,7 @@ void btl_rehash_run(struct btl_library *lib)
 		return;
 
 	struct btl_block *twins = aligned_alloc(64, count * sizeof(*twins));
-	struct btl_block **blocks = gs_array_alloc(2 * (size_t)count, sizeof(*blocks));
+	struct btl_block **blocks = gs_array_alloc(2 * (size_t)count, sizeof(struct btl_block *));
 
 	pthread_mutex_lock(&lib->lock);
 	if (!twins || !blocks) {
@@ -157,7 +157,7 @@ void btl_rehash_run(struct btl_library *lib)
 		lib->chunks[lib->chunk_count++] = twins;
 		lib->heads *= 2;
 		lib->rehash_at = btl_rehash_at(lib->heads);
-		lib->table_bytes += count * (sizeof(*twins) + sizeof(*blocks));
+		lib->table_bytes += count * (sizeof(*twins) + sizeof(struct btl_block *));
 		double_table(lib, blocks, count);
 		lib->stats.rehashes++;
 		/* stacks that came meanwhile may be enough for the next one */

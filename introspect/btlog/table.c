@@ -10,7 +10,7 @@ bool btl_table_init(struct btl_library *lib)
 {
 	struct btl_block *first = aligned_alloc(64, sizeof(*first));
 
-	lib->blocks[0] = gs_array_alloc(1, sizeof(*lib->blocks[0]));
+	lib->blocks[0] = gs_array_alloc(1, sizeof(struct btl_block *));
 	if (!first || !lib->blocks[0]) {
 		free(first);
 		return false;

@@ -83,7 +83,7 @@ static inline uint32_t even_number(uint64_t *x)
 /* As many as stay in a processor's own caches: what is left is work. */
 static inline uint32_t near_number(uint64_t *x)
 {
-	return even_number(x) % 4096;
+	return even_number(x) % 1024;
 }
 
 /* Half of them one of 32, a quarter one of 1,024, the rest any: as in guests, where most threads wait in few
@@ -572,7 +572,7 @@ int main(void)
 	must(!btl_library_create(&o, &lib, NULL), "library");
 	print_machine();
 	printf("input: %u unique stacks of %u frames; %u windows of %u look-ups each; "
-	       "\"even\": any of them, \"near\": 4,096 of them, \"skewed\": half 32 of them, a "
+	       "\"even\": any of them, \"near\": 1,024 of them, \"skewed\": half 32 of them, a "
 	       "quarter 1,024, "
 	       "a quarter any\n\n",
 	       STACKS, FRAMES, ROUNDS, WINDOW);
