@@ -63,7 +63,7 @@ static enum gs_code state_init(struct ctl_btlogs *b, struct btlogs_state *s, str
 	return rc;
 }
 
-enum gs_code btlogs_ready_locked(struct ctl_btlogs *b, struct gs_error *err)
+enum gs_code ctl_btlogs_ready_locked(struct ctl_btlogs *b, struct gs_error *err)
 {
 	if (b->state.k && lnx_kernel_is_current(b->state.k, b->g))
 		return GS_OK;
@@ -77,8 +77,8 @@ enum gs_code btlogs_ready_locked(struct ctl_btlogs *b, struct gs_error *err)
 /* --- captures ------------------------------------------------------------------------------------
  */
 
-uint32_t btlogs_frames(const uint64_t *address, const uint8_t *kind, uint32_t count,
-		       uint64_t *frames_out)
+uint32_t ctl_btlogs_frames(const uint64_t *address, const uint8_t *kind, uint32_t count,
+			   uint64_t *frames_out)
 {
 	uint32_t n = (uint32_t)gs_min(count, LNX_FRAMES_MAX);
 
@@ -144,7 +144,7 @@ static void take_item(struct thread *t, const struct kcd_item *it)
 static void record_thread(struct btlogs_state *s, struct thread *t, uint64_t now)
 {
 	uint64_t user = BTL_FRAME_PSEUDO(BTL_PSEUDO_USER);
-	uint32_t n = btlogs_frames(t->address, t->kind, t->count, t->frames), ref;
+	uint32_t n = ctl_btlogs_frames(t->address, t->kind, t->count, t->frames), ref;
 	/* on a vCPU without kernel frames: it was in user mode */
 	bool in_user = !n && t->record.vcpu >= 0;
 
@@ -183,7 +183,7 @@ void ctl_btlogs_feed(struct ctl_btlogs *b, const void *data, size_t size)
 	if (!t)
 		return; /* the capture itself is what counts */
 	pthread_mutex_lock(&b->lock);
-	if (!btlogs_ready_locked(b, NULL))
+	if (!ctl_btlogs_ready_locked(b, NULL))
 		feed_locked(&b->state, data, size, t);
 	pthread_mutex_unlock(&b->lock);
 }
@@ -226,7 +226,7 @@ enum gs_code ctl_btlogs_act(struct ctl_btlogs *b, const char *log, enum ctl_btlo
 	struct btl_log *logs[3];
 
 	pthread_mutex_lock(&b->lock);
-	enum gs_code rc = btlogs_ready_locked(b, err);
+	enum gs_code rc = ctl_btlogs_ready_locked(b, err);
 	if (!rc && !choose(&b->state, log, logs))
 		rc = no_log(log, err);
 	for (size_t i = 0; !rc && logs[i]; i++)
@@ -273,7 +273,7 @@ enum gs_code ctl_btlogs_save(struct ctl_btlogs *b, const char *log, uint8_t **da
 	struct btl_log *logs[3];
 
 	pthread_mutex_lock(&b->lock);
-	enum gs_code rc = b->state.k ? GS_OK : btlogs_ready_locked(b, err);
+	enum gs_code rc = b->state.k ? GS_OK : ctl_btlogs_ready_locked(b, err);
 	if (!rc && !choose(&b->state, log, logs))
 		rc = no_log(log, err);
 	if (!rc)

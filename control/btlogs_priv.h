@@ -39,10 +39,10 @@ struct ctl_btlogs {
  *
  * @return GS_OK: b->state is it; GS_ENOENT: no kernel, with the reason; GS_ENOSPC
  */
-GS_MUST_USE enum gs_code btlogs_ready_locked(struct ctl_btlogs *b, struct gs_error *err);
+GS_MUST_USE enum gs_code ctl_btlogs_ready_locked(struct ctl_btlogs *b, struct gs_error *err);
 
 /** Frames of a kernel stack as btlog has them; at most LNX_FRAMES_MAX. @return how many */
-uint32_t btlogs_frames(const uint64_t *address, const uint8_t *kind, uint32_t count,
-		       uint64_t *frames_out);
+uint32_t ctl_btlogs_frames(const uint64_t *address, const uint8_t *kind, uint32_t count,
+			   uint64_t *frames_out);
 
 #endif

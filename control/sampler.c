@@ -81,7 +81,7 @@ static void look_at(struct sampler *s, struct lnx_view *v, uint32_t vcpu)
 		return;
 	}
 	lnx_unwind_running(v, &task, &regs, &stack);
-	uint32_t n = btlogs_frames(stack.address, stack.kind, stack.count, s->frames);
+	uint32_t n = ctl_btlogs_frames(stack.address, stack.kind, stack.count, s->frames);
 	record(s, current.a, BTL_OP_RUNNING, s->frames, n);
 }
 
@@ -128,7 +128,7 @@ static enum gs_code sample_round(struct sampler *s, struct gs_error *err)
 	pthread_mutex_lock(&b->lock);
 	if (!b->state.k || now - s->checked_ns > KERNEL_CHECK_NS) {
 		s->checked_ns = now;
-		rc = btlogs_ready_locked(b, err);
+		rc = ctl_btlogs_ready_locked(b, err);
 	}
 	if (!rc) {
 		struct lnx_view v;
@@ -254,7 +254,7 @@ enum gs_code ctl_btlogs_sample(struct ctl_btlogs *b, uint32_t hz, struct gs_erro
 	if (!hz)
 		return GS_OK;
 	pthread_mutex_lock(&b->lock);
-	enum gs_code rc = btlogs_ready_locked(b, err);
+	enum gs_code rc = ctl_btlogs_ready_locked(b, err);
 	pthread_mutex_unlock(&b->lock);
 	return rc ? rc : start_sampler(b, hz, err);
 }

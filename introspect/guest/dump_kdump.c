@@ -323,7 +323,7 @@ static enum gs_code kdump_fill(void *priv, gpa_t page, void *buf)
 	if (!read_desc(d, p->offset + ((page.a - p->start) >> k->shift) * DESC_BYTES, len, &desc) ||
 	    guest_dump_file_read(&d->file, desc.offset, packed, desc.size))
 		return GS_EFAULT;
-	return kdump_codec_page(k->codec, desc.flags, packed, desc.size, buf, len);
+	return guest_kdump_codec_page(k->codec, desc.flags, packed, desc.size, buf, len);
 }
 
 static enum gs_code kdump_read(void *priv, gpa_t at, void *buf, size_t len)
@@ -361,7 +361,7 @@ void guest_dump_kdump_close(struct guest_dump_kdump *k)
 	if (!k)
 		return;
 	guest_page_cache_destroy(k->cache);
-	kdump_codec_destroy(k->codec);
+	guest_kdump_codec_destroy(k->codec);
 	free(k);
 }
 
@@ -378,9 +378,9 @@ static enum gs_code load_method(struct guest_dump *d, const struct layout *l, st
 				  "has pages compressed with an unknown method (flags %#" PRIx32
 				  "), which are left out",
 				  flags);
-	enum gs_code rc = kdump_codec_load(d->kdump->codec, flags, err);
+	enum gs_code rc = guest_kdump_codec_load(d->kdump->codec, flags, err);
 	// A page that did not get smaller is stored as it is: then the header tells.
-	return rc ? rc : kdump_codec_load(d->kdump->codec, of_all, err);
+	return rc ? rc : guest_kdump_codec_load(d->kdump->codec, of_all, err);
 }
 
 /*
@@ -470,7 +470,7 @@ static enum gs_code kdump_create(struct guest_dump *d, unsigned int shift, struc
 	k->shift = shift;
 	k->cache = guest_page_cache_create(shift, KDUMP_CACHE_BYTES, kdump_fill, d);
 	d->kdump = k; // closed with the dump from here on
-	return k->cache ? kdump_codec_create(&k->codec, err)
+	return k->cache ? guest_kdump_codec_create(&k->codec, err)
 			: gs_fail(err, GS_ENOSPC, "out of memory");
 }
 

@@ -32,7 +32,7 @@ struct kdump_codec {
 	snappy_fn snappy;
 };
 
-enum gs_code kdump_codec_create(struct kdump_codec **codec_out, struct gs_error *err)
+enum gs_code guest_kdump_codec_create(struct kdump_codec **codec_out, struct gs_error *err)
 {
 	struct kdump_codec *c = calloc(1, sizeof(*c));
 
@@ -42,14 +42,14 @@ enum gs_code kdump_codec_create(struct kdump_codec **codec_out, struct gs_error 
 	c->has_zlib = inflateInit(&c->zlib) == Z_OK;
 	c->zstd = ZSTD_createDCtx();
 	if (!c->has_zlib || !c->zstd) {
-		kdump_codec_destroy(c);
+		guest_kdump_codec_destroy(c);
 		return gs_fail(err, GS_ENOSPC, "out of memory");
 	}
 	*codec_out = c;
 	return GS_OK;
 }
 
-void kdump_codec_destroy(struct kdump_codec *c)
+void guest_kdump_codec_destroy(struct kdump_codec *c)
 {
 	if (!c)
 		return;
@@ -64,8 +64,8 @@ void kdump_codec_destroy(struct kdump_codec *c)
 	free(c);
 }
 
-enum gs_code kdump_codec_find(const char *soname, const char *package, const char *function,
-			      void **handle_out, void **fn_out, struct gs_error *err)
+enum gs_code guest_kdump_codec_find(const char *soname, const char *package, const char *function,
+				    void **handle_out, void **fn_out, struct gs_error *err)
 {
 	void *handle = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
 
@@ -90,18 +90,18 @@ static enum gs_code load_locked(struct kdump_codec *c, uint32_t flags, struct gs
 	enum gs_code rc = GS_OK;
 
 	if (flags == KDUMP_LZO && !c->lzo) {
-		rc = kdump_codec_find(LZO_SONAME, LZO_PACKAGE, "lzo1x_decompress_safe",
-				      &c->lzo_handle, &fn, err);
+		rc = guest_kdump_codec_find(LZO_SONAME, LZO_PACKAGE, "lzo1x_decompress_safe",
+					    &c->lzo_handle, &fn, err);
 		memcpy(&c->lzo, &fn, sizeof(fn)); /* a function's address, as POSIX has dlsym() */
 	} else if (flags == KDUMP_SNAPPY && !c->snappy) {
-		rc = kdump_codec_find(SNAPPY_SONAME, SNAPPY_PACKAGE, "snappy_uncompress",
-				      &c->snappy_handle, &fn, err);
+		rc = guest_kdump_codec_find(SNAPPY_SONAME, SNAPPY_PACKAGE, "snappy_uncompress",
+					    &c->snappy_handle, &fn, err);
 		memcpy(&c->snappy, &fn, sizeof(fn));
 	}
 	return rc;
 }
 
-enum gs_code kdump_codec_load(struct kdump_codec *c, uint32_t flags, struct gs_error *err)
+enum gs_code guest_kdump_codec_load(struct kdump_codec *c, uint32_t flags, struct gs_error *err)
 {
 	pthread_mutex_lock(&c->lock);
 	enum gs_code rc = load_locked(c, flags, err);
@@ -123,8 +123,8 @@ static size_t inflate_page(struct kdump_codec *c, const uint8_t *from, size_t si
 	return inflate(z, Z_FINISH) == Z_STREAM_END ? room - z->avail_out : 0;
 }
 
-enum gs_code kdump_codec_page(struct kdump_codec *c, uint32_t flags, const uint8_t *from,
-			      size_t size, uint8_t *to, size_t page_size)
+enum gs_code guest_kdump_codec_page(struct kdump_codec *c, uint32_t flags, const uint8_t *from,
+				    size_t size, uint8_t *to, size_t page_size)
 {
 	size_t got = page_size;
 
@@ -148,11 +148,11 @@ enum gs_code kdump_codec_page(struct kdump_codec *c, uint32_t flags, const uint8
 		break;
 	case KDUMP_LZO:
 		/* loaded already, unless pages of several methods are mixed */
-		if (kdump_codec_load(c, flags, NULL) || c->lzo(from, size, to, &got, NULL))
+		if (guest_kdump_codec_load(c, flags, NULL) || c->lzo(from, size, to, &got, NULL))
 			return GS_EFAULT;
 		break;
 	case KDUMP_SNAPPY:
-		if (kdump_codec_load(c, flags, NULL) ||
+		if (guest_kdump_codec_load(c, flags, NULL) ||
 		    c->snappy((const char *)from, size, (char *)to, &got))
 			return GS_EFAULT;
 		break;

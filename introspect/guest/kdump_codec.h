@@ -28,11 +28,12 @@ enum kdump_method {
 
 struct kdump_codec;
 
-/** @return GS_OK; GS_ENOSPC: out of memory. @p codec_out: free with kdump_codec_destroy() */
-GS_MUST_USE enum gs_code kdump_codec_create(struct kdump_codec **codec_out, struct gs_error *err);
+/** @return GS_OK; GS_ENOSPC: out of memory. @p codec_out: free with guest_kdump_codec_destroy() */
+GS_MUST_USE enum gs_code guest_kdump_codec_create(struct kdump_codec **codec_out,
+						  struct gs_error *err);
 
 /** NULL is fine. */
-void kdump_codec_destroy(struct kdump_codec *codec);
+void guest_kdump_codec_destroy(struct kdump_codec *codec);
 
 /**
  * Get ready for a method.
@@ -41,8 +42,8 @@ void kdump_codec_destroy(struct kdump_codec *codec);
  * @return GS_OK, also when it is no method; GS_ENOTSUP: its library is not installed; the text names
  *         the package
  */
-GS_MUST_USE enum gs_code kdump_codec_load(struct kdump_codec *codec, uint32_t flags,
-					  struct gs_error *err);
+GS_MUST_USE enum gs_code guest_kdump_codec_load(struct kdump_codec *codec, uint32_t flags,
+						struct gs_error *err);
 
 /**
  * Decompress one page.
@@ -52,13 +53,13 @@ GS_MUST_USE enum gs_code kdump_codec_load(struct kdump_codec *codec, uint32_t fl
  * @return GS_OK; GS_EFAULT: damaged, or of a method that is not known or not installed
  * Threads: any.
  */
-GS_MUST_USE enum gs_code kdump_codec_page(struct kdump_codec *codec, uint32_t flags,
-					  const uint8_t *from, size_t size, uint8_t *to,
-					  size_t page_size);
+GS_MUST_USE enum gs_code guest_kdump_codec_page(struct kdump_codec *codec, uint32_t flags,
+						const uint8_t *from, size_t size, uint8_t *to,
+						size_t page_size);
 
 /** Where a library is looked for; for tests. */
-GS_MUST_USE enum gs_code kdump_codec_find(const char *soname, const char *package,
-					  const char *function, void **handle_out, void **fn_out,
-					  struct gs_error *err);
+GS_MUST_USE enum gs_code guest_kdump_codec_find(const char *soname, const char *package,
+						const char *function, void **handle_out,
+						void **fn_out, struct gs_error *err);
 
 #endif

@@ -263,11 +263,11 @@ START_TEST(missing_library_names_the_package)
 	void *handle, *fn;
 
 	ck_assert_int_eq(
-		kdump_codec_find("libnowhere.so.2", "libnowhere2", "f", &handle, &fn, &err),
+		guest_kdump_codec_find("libnowhere.so.2", "libnowhere2", "f", &handle, &fn, &err),
 		GS_ENOTSUP);
 	ck_assert(strstr(err.text, "Debian package libnowhere2"));
-	ck_assert_int_eq(kdump_codec_find("libz.so.1", "zlib1g", "lzo1x_decompress_safe", &handle,
-					  &fn, &err),
+	ck_assert_int_eq(guest_kdump_codec_find("libz.so.1", "zlib1g", "lzo1x_decompress_safe",
+						&handle, &fn, &err),
 			 GS_ENOTSUP);
 	ck_assert(strstr(err.text, "lzo1x_decompress_safe"));
 }
@@ -282,27 +282,29 @@ START_TEST(page_of_another_size_is_damaged)
 	struct kdump_codec *codec;
 	struct gs_error err = { 0 };
 
-	ck_assert_int_eq(kdump_codec_create(&codec, &err), GS_OK);
+	ck_assert_int_eq(guest_kdump_codec_create(&codec, &err), GS_OK);
 	for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
-		ck_assert_msg(!kdump_codec_load(codec, methods[i], &err), "%s", err.text);
+		ck_assert_msg(!guest_kdump_codec_load(codec, methods[i], &err), "%s", err.text);
 	memset(page, 0x5a, sizeof(page));
 	ck_assert_int_eq(compress(packed, &len, page, 8192), Z_OK);
-	ck_assert_int_eq(kdump_codec_page(codec, ZLIB, packed, len, page, 8192), GS_OK);
-	ck_assert_int_eq(kdump_codec_page(codec, ZLIB, packed, len, page, 4096), GS_EFAULT);
-	ck_assert_int_eq(kdump_codec_page(codec, ZLIB, packed, len - 1, page, 8192), GS_EFAULT);
+	ck_assert_int_eq(guest_kdump_codec_page(codec, ZLIB, packed, len, page, 8192), GS_OK);
+	ck_assert_int_eq(guest_kdump_codec_page(codec, ZLIB, packed, len, page, 4096), GS_EFAULT);
+	ck_assert_int_eq(guest_kdump_codec_page(codec, ZLIB, packed, len - 1, page, 8192),
+			 GS_EFAULT);
 	len = sizeof(packed);
 	ck_assert_int_eq(compress(packed, &len, page, 4096), Z_OK);
-	ck_assert_int_eq(kdump_codec_page(codec, ZLIB, packed, len, page, 8192), GS_EFAULT);
-	ck_assert_int_eq(kdump_codec_page(codec, PLAIN, page, 4095, packed, 4096), GS_EFAULT);
-	ck_assert_int_eq(kdump_codec_page(codec, PLAIN, page, 4097, packed, 4096), GS_EFAULT);
+	ck_assert_int_eq(guest_kdump_codec_page(codec, ZLIB, packed, len, page, 8192), GS_EFAULT);
+	ck_assert_int_eq(guest_kdump_codec_page(codec, PLAIN, page, 4095, packed, 4096), GS_EFAULT);
+	ck_assert_int_eq(guest_kdump_codec_page(codec, PLAIN, page, 4097, packed, 4096), GS_EFAULT);
 	for (size_t i = 1; i < ARRAY_SIZE(methods); i++) {
 		memset(packed, 0xff, sizeof(packed));
-		ck_assert_int_eq(kdump_codec_page(codec, methods[i], packed, 4000, page, 4096),
-				 GS_EFAULT);
-		ck_assert_int_eq(kdump_codec_page(codec, methods[i], packed, 0, page, 4096),
+		ck_assert_int_eq(
+			guest_kdump_codec_page(codec, methods[i], packed, 4000, page, 4096),
+			GS_EFAULT);
+		ck_assert_int_eq(guest_kdump_codec_page(codec, methods[i], packed, 0, page, 4096),
 				 GS_EFAULT);
 	}
-	kdump_codec_destroy(codec);
+	guest_kdump_codec_destroy(codec);
 }
 END_TEST
 
