@@ -36,9 +36,7 @@ static enum gs_code find_kernel(struct ctl_btlogs *b, struct lnx_kernel **k_out,
 	enum gs_code rc = guest_stop(b->g, err);
 	if (rc)
 		return rc;
-	for (uint32_t i = 0; i < b->g->vcpu_count; i++)
-		if (guest_vcpu_regs(b->g, i, &regs[i]))
-			regs[i] = (struct guest_vcpu_regs){ 0 };
+	guest_all_vcpu_regs(b->g, regs);
 	rc = guest_resume(b->g, err);
 	return rc ? rc : lnx_kernel_find(b->g, regs, b->g->vcpu_count, &b->hints, k_out, err);
 }

@@ -15,9 +15,8 @@ static void describe_kernel(struct guest *g, const struct lnx_hints *hints,
 	GS_FREE struct guest_vcpu_regs *regs = gs_array_alloc(g->vcpu_count, sizeof(*regs));
 	struct lnx_kernel *k = NULL;
 
-	for (uint32_t i = 0; regs && i < g->vcpu_count; i++)
-		if (guest_vcpu_regs(g, i, &regs[i]))
-			regs[i] = (struct guest_vcpu_regs){ 0 };
+	if (regs)
+		guest_all_vcpu_regs(g, regs);
 	if (lnx_kernel_find(g, regs, regs ? g->vcpu_count : 0, hints, &k, NULL))
 		k = NULL;
 	if (k) {

@@ -182,6 +182,14 @@ static inline enum gs_code guest_vcpu_regs(struct guest *g, uint32_t vcpu,
 	return g->ops->vcpu_regs(g->priv, vcpu, regs_out);
 }
 
+/** Registers of all vCPUs, for @p regs_out[vcpu_count]; all zero where there are none to be had. */
+static inline void guest_all_vcpu_regs(struct guest *g, struct guest_vcpu_regs *regs_out)
+{
+	for (uint32_t i = 0; i < g->vcpu_count; i++)
+		if (guest_vcpu_regs(g, i, &regs_out[i]))
+			regs_out[i] = (struct guest_vcpu_regs){ 0 };
+}
+
 /** The range that holds @p at, or NULL. */
 static inline const struct guest_range *guest_range_find(const struct guest *g, gpa_t at)
 {

@@ -68,9 +68,7 @@ static enum gs_code find_kernel_locked(struct ss_session *s, const struct ss_req
 
 	if (rc)
 		return rc;
-	for (uint32_t i = 0; i < s->g->vcpu_count; i++)
-		if (guest_vcpu_regs(s->g, i, &regs[i]))
-			regs[i] = (struct guest_vcpu_regs){ 0 };
+	guest_all_vcpu_regs(s->g, regs);
 	rc = guest_resume(s->g, err);
 	*stopped_ns += gs_clock_ns() - start;
 	if (rc)

@@ -132,11 +132,9 @@ static void find_current(struct ss_engine *e, uint32_t i)
 
 static void read_registers(struct ss_engine *e)
 {
-	for (uint32_t i = 0; i < e->s->g->vcpu_count; i++) {
-		if (guest_vcpu_regs(e->s->g, i, &e->t.regs[i]))
-			e->t.regs[i] = (struct guest_vcpu_regs){ 0 };
+	guest_all_vcpu_regs(e->s->g, e->t.regs);
+	for (uint32_t i = 0; i < e->s->g->vcpu_count; i++)
 		record_registers(e, i);
-	}
 }
 
 static void find_currents(struct ss_engine *e)
