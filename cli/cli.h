@@ -43,6 +43,9 @@ enum cli_exit cli_exit_of(enum gs_code code);
 /** Print "guestshot: error: text". @return cli_exit_of(err->code), for `return cli_error(&err)` */
 int cli_error(const struct gs_error *err);
 
+/** The same when an output could not be written. @return CLI_EXIT_DENIED or CLI_EXIT_OUTPUT */
+int cli_output_error(const struct gs_error *err);
+
 /* Entries of the subcommands; argv[0] is "guestshot <name>"; they return an exit code. */
 int cli_cmd_run(int argc, char **argv);
 int cli_cmd_snap(int argc, char **argv);
@@ -79,6 +82,9 @@ GS_MUST_USE bool cli_parse_duration(const char *text, uint64_t *ns_out);
 /** Parse a decimal number in [@p min, @p max], nothing before or after it. */
 GS_MUST_USE bool cli_parse_number(const char *text, uint64_t min, uint64_t max,
 				  uint64_t *number_out);
+
+/** Parse an address: "0xffff000002a85140", or decimal; nothing before or after it. */
+GS_MUST_USE bool cli_parse_address(const char *text, uint64_t *address_out);
 
 /* Longest text of the two below, NUL included. */
 #define CLI_TEXT_MAX 32

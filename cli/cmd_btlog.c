@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -16,7 +15,6 @@
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/report/capture_file.h"
-#include "control/client.h"
 
 #define TOP_DEFAULT 20
 #define ARGS_MAX    4096
@@ -117,11 +115,9 @@ static error_t parse_merge(struct btlog_options *o, const char *arg, struct argp
 
 static error_t parse_element(struct btlog_options *o, const char *arg, struct argp_state *state)
 {
-	char *end;
+	uint64_t value;
 
-	errno = 0;
-	uint64_t value = strtoull(arg, &end, 0);
-	if (errno || *end || *arg < '0' || *arg > '9')
+	if (!cli_parse_address(arg, &value))
 		return wrong(state, "--element", arg, "not an address such as 0xffff000002a85140");
 	if (o->elements == ARGS_MAX)
 		return wrong(state, "--element", arg, "too many");
@@ -211,20 +207,15 @@ static const struct argp argp = {
 
 static int book_remote(const struct btlog_options *o, struct btl_book *book)
 {
-	json_t *answer, *arguments = json_pack("{s:s, s:s*}", "to", "fd", "log", o->log);
-	GS_CLOSE int fd = -1;
 	struct gs_error err = { 0 };
 	const void *data;
 	size_t size;
+	int code = cli_remote_fetch(&o->remote, "btlog-save",
+				    json_pack("{s:s, s:s*}", "to", "fd", "log", o->log), NULL,
+				    &data, &size);
 
-	int code = cli_remote_call(&o->remote, "btlog-save", arguments, &answer, &fd);
 	if (code)
 		return code;
-	json_decref(answer);
-	if (ctl_capture_map(fd, &data, &size, &err)) {
-		(void)cli_error(&err);
-		return CLI_EXIT_PROTOCOL;
-	}
 	enum gs_code rc = btl_book_decode(data, size, book, &err);
 	munmap((void *)data, size);
 	return rc ? cli_error(&err) : CLI_EXIT_OK;
@@ -325,10 +316,8 @@ static int save_book(const struct btlog_options *o, const struct btl_book *book)
 
 	if (btl_book_encode(book, &data, &size, &err))
 		return cli_error(&err);
-	if (gs_file_write_atomic(o->output, data, size, 0600, &err)) {
-		int code = cli_error(&err);
-		return code == CLI_EXIT_DENIED ? code : CLI_EXIT_OUTPUT;
-	}
+	if (gs_file_write_atomic(o->output, data, size, 0600, &err))
+		return cli_output_error(&err);
 	fprintf(stderr, "guestshot: %" PRIu32 " records of %" PRIu32 " stacks, %s to %s\n",
 		book->entries, book->stacks, cli_format_size(size, bytes), o->output);
 	return CLI_EXIT_OK;
@@ -365,33 +354,29 @@ static void print_logs(const json_t *answer)
 	const json_t *logs = json_object_get(answer, "logs");
 	const json_t *library = json_object_get(answer, "library"), *log;
 	const json_t *sampling = json_object_get(answer, "sampling");
+	char name[CLI_ANSWER_TEXT_MAX];
 	size_t i;
 
 	json_array_foreach(logs, i, log)
-		printf("%-8s  %s, %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
-		       " records held; %" JSON_INTEGER_FORMAT " recorded, %" JSON_INTEGER_FORMAT
-		       " overwritten, %" JSON_INTEGER_FORMAT " dropped\n",
-		       json_string_value(json_object_get(log, "name")),
+		printf("%-8s  %s, %" PRIu64 " of %" PRIu64 " records held; %" PRIu64
+		       " recorded, %" PRIu64 " overwritten, %" PRIu64 " dropped\n",
+		       cli_answer_text(log, "name", name),
 		       json_is_true(json_object_get(log, "enabled")) ? "enabled" : "disabled",
-		       json_integer_value(json_object_get(log, "held")),
-		       json_integer_value(json_object_get(log, "capacity")),
-		       json_integer_value(json_object_get(log, "recorded")),
-		       json_integer_value(json_object_get(log, "overwritten")),
-		       json_integer_value(json_object_get(log, "dropped")));
+		       cli_answer_number(log, "held"), cli_answer_number(log, "capacity"),
+		       cli_answer_number(log, "recorded"), cli_answer_number(log, "overwritten"),
+		       cli_answer_number(log, "dropped"));
 	if (json_is_object(library))
-		printf("library   %" JSON_INTEGER_FORMAT " of at most %" JSON_INTEGER_FORMAT
-		       " stacks; %" JSON_INTEGER_FORMAT " not kept for want of room\n",
-		       json_integer_value(json_object_get(library, "stacks")),
-		       json_integer_value(json_object_get(library, "stacks_max")),
-		       json_integer_value(json_object_get(library, "lost")));
+		printf("library   %" PRIu64 " of at most %" PRIu64 " stacks; %" PRIu64
+		       " not kept for want of room\n",
+		       cli_answer_number(library, "stacks"),
+		       cli_answer_number(library, "stacks_max"),
+		       cli_answer_number(library, "lost"));
 	else
 		puts("library   none yet: take a capture, or sample");
-	printf("sampling  %" JSON_INTEGER_FORMAT " Hz; %" JSON_INTEGER_FORMAT
-	       " rounds, %" JSON_INTEGER_FORMAT " late, %" JSON_INTEGER_FORMAT " samples\n",
-	       json_integer_value(json_object_get(sampling, "hz")),
-	       json_integer_value(json_object_get(sampling, "rounds")),
-	       json_integer_value(json_object_get(sampling, "late")),
-	       json_integer_value(json_object_get(sampling, "samples")));
+	printf("sampling  %" PRIu64 " Hz; %" PRIu64 " rounds, %" PRIu64 " late, %" PRIu64
+	       " samples\n",
+	       cli_answer_number(sampling, "hz"), cli_answer_number(sampling, "rounds"),
+	       cli_answer_number(sampling, "late"), cli_answer_number(sampling, "samples"));
 }
 
 static int list_or_act(const struct btlog_options *o)

@@ -38,26 +38,21 @@ static error_t parse_end(const struct dump_options *o, struct argp_state *state)
 {
 	if (!o->output)
 		argp_error(state, "where to? -o FILE is missing");
-	else if (cli_source_count(&o->source) + (o->remote.control != NULL) != 1)
-		argp_error(state, "one guest, please: --control, --domain, --qmp or --core");
 	else
-		return cli_source_end(&o->source, state);
+		return cli_any_guest_end(&o->source, &o->remote, state);
 	return EINVAL;
 }
 
 static error_t parse_key(int key, char *arg, struct argp_state *state)
 {
 	struct dump_options *o = state->input;
-	error_t e;
 
 	switch (key) {
 	case 'o': o->output = arg; return 0;
 	case 'q': o->quiet = true; return 0;
 	case ARGP_KEY_ARG: argp_error(state, "unexpected argument: %s", arg); return EINVAL;
 	case ARGP_KEY_END: return parse_end(o, state);
-	default:
-		e = cli_source_key(&o->source, key, arg, state);
-		return e == ARGP_ERR_UNKNOWN ? cli_remote_key(&o->remote, key, arg, state) : e;
+	default: return cli_any_guest_key(&o->source, &o->remote, key, arg, state);
 	}
 }
 
@@ -87,13 +82,6 @@ static int finish(const struct dump_options *o, const struct ctl_dump_result *r)
 
 /* --- a guest behind a control socket ------------------------------------------------------------
  */
-
-static uint64_t number_of(const json_t *answer, const char *name)
-{
-	json_int_t n = json_integer_value(json_object_get(answer, name));
-
-	return n > 0 ? (uint64_t)n : 0;
-}
 
 /* The server's working folder is not ours. @return returned: free() */
 static char *absolute(const char *path)
@@ -127,9 +115,9 @@ static int dump_remote(const struct dump_options *o)
 	if (fd >= 0)
 		close(fd); /* none was asked for */
 	const struct ctl_dump_result r = {
-		.data = number_of(answer, "data"),
-		.unreadable = number_of(answer, "unreadable"),
-		.stopped_ns = number_of(answer, "stopped_ns"),
+		.data = cli_answer_number(answer, "data"),
+		.unreadable = cli_answer_number(answer, "unreadable"),
+		.stopped_ns = cli_answer_number(answer, "stopped_ns"),
 		.vmcoreinfo = json_is_true(json_object_get(answer, "vmcoreinfo")),
 	};
 	json_decref(answer);

@@ -433,10 +433,8 @@ OWN_FRAME static int finish_output(struct output *out, int code)
 	struct gs_error err = { 0 };
 
 	if (out->path && !out->no_memory &&
-	    gs_file_write_atomic(out->path, out->data, out->size, 0600, &err)) {
-		int e = cli_error(&err);
-		code = e == CLI_EXIT_DENIED ? e : CLI_EXIT_OUTPUT;
-	}
+	    gs_file_write_atomic(out->path, out->data, out->size, 0600, &err))
+		code = cli_output_error(&err);
 	free(out->data);
 	return code;
 }

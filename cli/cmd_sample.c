@@ -16,7 +16,6 @@
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "control/btlogs.h"
-#include "control/client.h"
 
 #define HZ_DEFAULT  99
 #define FOR_DEFAULT (10 * GS_NS_PER_SEC)
@@ -112,22 +111,15 @@ static void print_sampling(const json_t *answer)
 	char held[CLI_TEXT_MAX], run[CLI_TEXT_MAX];
 
 	fprintf(stderr,
-		"guestshot: %" JSON_INTEGER_FORMAT " rounds (%" JSON_INTEGER_FORMAT
-		" too late to be taken) in %s, %" JSON_INTEGER_FORMAT
-		" samples: %" JSON_INTEGER_FORMAT " idle, %" JSON_INTEGER_FORMAT
-		" in user mode; %" JSON_INTEGER_FORMAT " vCPUs not known, %" JSON_INTEGER_FORMAT
-		" not stopped; %s of vCPU time held\n",
-		json_integer_value(json_object_get(s, "rounds")),
-		json_integer_value(json_object_get(s, "late")),
-		cli_format_duration((uint64_t)json_integer_value(json_object_get(s, "run_ns")),
-				    run),
-		json_integer_value(json_object_get(s, "samples")),
-		json_integer_value(json_object_get(s, "idle")),
-		json_integer_value(json_object_get(s, "user")),
-		json_integer_value(json_object_get(s, "unknown")),
-		json_integer_value(json_object_get(s, "failed")),
-		cli_format_duration((uint64_t)json_integer_value(json_object_get(s, "held_ns")),
-				    held));
+		"guestshot: %" PRIu64 " rounds (%" PRIu64 " too late to be taken) in %s, %" PRIu64
+		" samples: %" PRIu64 " idle, %" PRIu64 " in user mode; %" PRIu64
+		" vCPUs not known, %" PRIu64 " not stopped; %s of vCPU time held\n",
+		cli_answer_number(s, "rounds"), cli_answer_number(s, "late"),
+		cli_format_duration(cli_answer_number(s, "run_ns"), run),
+		cli_answer_number(s, "samples"), cli_answer_number(s, "idle"),
+		cli_answer_number(s, "user"), cli_answer_number(s, "unknown"),
+		cli_answer_number(s, "failed"),
+		cli_format_duration(cli_answer_number(s, "held_ns"), held));
 	if (end)
 		gs_log(GS_LOG_WARNING, "sampling ended by itself: %s", end);
 }
@@ -137,10 +129,8 @@ static int show(const struct sample_options *o, const void *data, size_t size)
 	struct btl_book book = { 0 };
 	struct gs_error err = { 0 };
 
-	if (o->output && gs_file_write_atomic(o->output, data, size, 0600, &err)) {
-		int code = cli_error(&err);
-		return code == CLI_EXIT_DENIED ? code : CLI_EXIT_OUTPUT;
-	}
+	if (o->output && gs_file_write_atomic(o->output, data, size, 0600, &err))
+		return cli_output_error(&err);
 	enum gs_code rc = btl_book_decode(data, size, &book, &err);
 	if (!rc)
 		rc = cli_book_top(&book, &o->view, stdout, &err);
@@ -150,20 +140,14 @@ static int show(const struct sample_options *o, const void *data, size_t size)
 
 static int fetch_and_show(const struct sample_options *o)
 {
-	json_t *answer, *arguments = json_pack("{s:s, s:s}", "to", "fd", "log", "samples");
-	GS_CLOSE int fd = -1;
-	struct gs_error err = { 0 };
 	const void *data;
 	size_t size;
+	int code = cli_remote_fetch(&o->remote, "btlog-save",
+				    json_pack("{s:s, s:s}", "to", "fd", "log", "samples"), NULL,
+				    &data, &size);
 
-	int code = cli_remote_call(&o->remote, "btlog-save", arguments, &answer, &fd);
 	if (code)
 		return code;
-	json_decref(answer);
-	if (ctl_capture_map(fd, &data, &size, &err)) {
-		(void)cli_error(&err);
-		return CLI_EXIT_PROTOCOL;
-	}
 	code = show(o, data, size);
 	munmap((void *)data, size);
 	return code;

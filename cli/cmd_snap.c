@@ -53,10 +53,8 @@ static error_t parse_end(const struct snap_options *o, struct argp_state *state)
 		argp_error(state, "where to? -o FILE is missing");
 	else if (!strcmp(o->output, "-") && isatty(STDOUT_FILENO))
 		argp_error(state, "a capture is binary: not written to a terminal");
-	else if (cli_source_count(&o->source) + (o->remote.control != NULL) != 1)
-		argp_error(state, "one guest, please: --control, --domain, --qmp or --core");
 	else
-		return cli_source_end(&o->source, state);
+		return cli_any_guest_end(&o->source, &o->remote, state);
 	return EINVAL;
 }
 
@@ -64,7 +62,6 @@ static error_t parse_key(int key, char *arg, struct argp_state *state)
 {
 	struct snap_options *o = state->input;
 	uint64_t number;
-	error_t e;
 
 	switch (key) {
 	case 'o': o->output = arg; return 0;
@@ -92,9 +89,7 @@ static error_t parse_key(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_ARG: argp_error(state, "unexpected argument: %s", arg); return EINVAL;
 	case ARGP_KEY_END: return parse_end(o, state);
-	default:
-		e = cli_source_key(&o->source, key, arg, state);
-		return e == ARGP_ERR_UNKNOWN ? cli_remote_key(&o->remote, key, arg, state) : e;
+	default: return cli_any_guest_key(&o->source, &o->remote, key, arg, state);
 	}
 }
 
@@ -168,10 +163,8 @@ static int deliver(const struct snap_options *o, const struct outcome *r, const 
 {
 	struct gs_error err = { 0 };
 
-	if (write_output(o, data, &size, &err)) {
-		int code = cli_error(&err);
-		return code == CLI_EXIT_DENIED ? code : CLI_EXIT_OUTPUT;
-	}
+	if (write_output(o, data, &size, &err))
+		return cli_output_error(&err);
 	if (!o->quiet)
 		print_summary(o, r, size);
 	return r->complete ? CLI_EXIT_OK : CLI_EXIT_INCOMPLETE;
@@ -179,38 +172,11 @@ static int deliver(const struct snap_options *o, const struct outcome *r, const 
 
 /* --- a guest behind a control socket ------------------------------------------------------------ */
 
-static uint64_t number_of(const json_t *answer, const char *name)
-{
-	json_int_t n = json_integer_value(json_object_get(answer, name));
-
-	return n > 0 ? (uint64_t)n : 0;
-}
-
-static int deliver_answer(const struct snap_options *o, const json_t *answer, int fd)
-{
-	const struct outcome r = {
-		.tasks = number_of(answer, "tasks"),
-		.threads = number_of(answer, "threads"),
-		.stopped_ns = number_of(answer, "stopped_ns"),
-		.complete = json_is_true(json_object_get(answer, "complete")),
-	};
-	struct gs_error err = { 0 };
-	const void *data;
-	size_t size;
-
-	if (ctl_capture_map(fd, &data, &size, &err)) {
-		(void)cli_error(&err);
-		return CLI_EXIT_PROTOCOL;
-	}
-	int code = deliver(o, &r, data, size);
-	munmap((void *)data, size);
-	return code;
-}
-
 static int snap_remote(const struct snap_options *o)
 {
 	json_t *answer, *arguments = json_pack("{s:s}", "to", "fd");
-	GS_CLOSE int fd = -1;
+	const void *data;
+	size_t size;
 
 	if (o->pid >= 0)
 		(void)json_object_set_new(arguments, "pid", json_integer(o->pid));
@@ -218,16 +184,18 @@ static int snap_remote(const struct snap_options *o)
 		(void)json_object_set_new(
 			arguments, "deadline_ms",
 			json_integer((json_int_t)(o->deadline_ns / GS_NS_PER_MS)));
-	int code = cli_remote_call(&o->remote, "snap", arguments, &answer, &fd);
+	int code = cli_remote_fetch(&o->remote, "snap", arguments, &answer, &data, &size);
 	if (code)
 		return code;
-	if (fd < 0) {
-		gs_log(GS_LOG_ERROR, "snap: the server passed no capture");
-		code = CLI_EXIT_PROTOCOL;
-	} else {
-		code = deliver_answer(o, answer, fd);
-	}
+	const struct outcome r = {
+		.tasks = cli_answer_number(answer, "tasks"),
+		.threads = cli_answer_number(answer, "threads"),
+		.stopped_ns = cli_answer_number(answer, "stopped_ns"),
+		.complete = json_is_true(json_object_get(answer, "complete")),
+	};
 	json_decref(answer);
+	code = deliver(o, &r, data, size);
+	munmap((void *)data, size);
 	return code;
 }
 

@@ -3,10 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "base/escape.h"
-#include "base/util.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
 
@@ -40,37 +37,21 @@ static const struct argp argp = {
 	.children = cli_argp_children,
 };
 
-static uint64_t number_of(const json_t *object, const char *name)
-{
-	json_int_t n = json_integer_value(json_object_get(object, name));
-
-	return n > 0 ? (uint64_t)n : 0;
-}
-
-/* A string of the server, harmless for a terminal; "?" when there is none. */
-static const char *text_of(const json_t *object, const char *name, char buf[static 128])
-{
-	const char *s = json_string_value(json_object_get(object, name));
-
-	if (!s)
-		return "?";
-	gs_escape_terminal(s, strlen(s), buf, 128);
-	return buf;
-}
-
 static void print_guest(const json_t *answer)
 {
 	const json_t *guest = json_object_get(answer, "guest");
-	char state[128], end[128], source[128], ram[CLI_TEXT_MAX];
+	char state[CLI_ANSWER_TEXT_MAX], end[CLI_ANSWER_TEXT_MAX], source[CLI_ANSWER_TEXT_MAX],
+		ram[CLI_TEXT_MAX];
 
-	printf("state         %s", text_of(answer, "state", state));
+	printf("state         %s", cli_answer_text(answer, "state", state));
 	if (json_is_string(json_object_get(answer, "end")))
-		printf(" (%s)", text_of(answer, "end", end));
-	if (number_of(answer, "stops"))
-		printf(", stops held: %" PRIu64, number_of(answer, "stops"));
+		printf(" (%s)", cli_answer_text(answer, "end", end));
+	if (cli_answer_number(answer, "stops"))
+		printf(", stops held: %" PRIu64, cli_answer_number(answer, "stops"));
 	printf("\nguest         %s, %" PRIu64 " vCPUs in %" PRIu64 " clusters, %s\n",
-	       text_of(guest, "source", source), number_of(guest, "vcpus"),
-	       number_of(guest, "clusters"), cli_format_size(number_of(guest, "ram_bytes"), ram));
+	       cli_answer_text(guest, "source", source), cli_answer_number(guest, "vcpus"),
+	       cli_answer_number(guest, "clusters"),
+	       cli_format_size(cli_answer_number(guest, "ram_bytes"), ram));
 }
 
 static void print_machine(const json_t *answer)
@@ -81,14 +62,15 @@ static void print_machine(const json_t *answer)
 	if (!json_is_object(m))
 		return;
 	printf("uptime        %s, of it stopped %s in %" PRIu64 " stops\n",
-	       cli_format_duration(number_of(m, "uptime_ns"), up),
-	       cli_format_duration(number_of(m, "stopped_ns"), stopped),
-	       number_of(m, "stop_count"));
+	       cli_format_duration(cli_answer_number(m, "uptime_ns"), up),
+	       cli_format_duration(cli_answer_number(m, "stopped_ns"), stopped),
+	       cli_answer_number(m, "stop_count"));
 	printf("console       %s written, %" PRIu64 " bytes lost to a slow reader\n",
-	       cli_format_size(number_of(m, "console_bytes"), bytes),
-	       number_of(m, "console_dropped"));
-	if (number_of(m, "unknown_mmio"))
-		printf("unknown MMIO  %" PRIu64 " accesses\n", number_of(m, "unknown_mmio"));
+	       cli_format_size(cli_answer_number(m, "console_bytes"), bytes),
+	       cli_answer_number(m, "console_dropped"));
+	if (cli_answer_number(m, "unknown_mmio"))
+		printf("unknown MMIO  %" PRIu64 " accesses\n",
+		       cli_answer_number(m, "unknown_mmio"));
 }
 
 static void print_captures(const json_t *answer)
@@ -99,26 +81,27 @@ static void print_captures(const json_t *answer)
 
 	printf("captures      %" PRIu64 " taken (%" PRIu64 " incomplete), %" PRIu64
 	       " failed, %" PRIu64 " dropped, %" PRIu64 " waiting\n",
-	       number_of(c, "taken"), number_of(c, "incomplete"), number_of(c, "failed"),
-	       number_of(c, "dropped"), number_of(c, "queued"));
+	       cli_answer_number(c, "taken"), cli_answer_number(c, "incomplete"),
+	       cli_answer_number(c, "failed"), cli_answer_number(c, "dropped"),
+	       cli_answer_number(c, "queued"));
 	if (!json_is_object(last))
 		return;
 	printf("last capture  %" PRIu64 " tasks, %" PRIu64 " threads, %s, %s\n",
-	       number_of(last, "tasks"), number_of(last, "threads"),
-	       cli_format_size(number_of(last, "bytes"), bytes),
+	       cli_answer_number(last, "tasks"), cli_answer_number(last, "threads"),
+	       cli_format_size(cli_answer_number(last, "bytes"), bytes),
 	       json_is_true(json_object_get(last, "complete")) ? "complete" : "incomplete");
 	printf("              stopped %s (stop %s, collect %s, resume %s), in all %s\n",
-	       cli_format_duration(number_of(last, "stopped_ns"), t[0]),
-	       cli_format_duration(number_of(last, "stop_ns"), t[1]),
-	       cli_format_duration(number_of(last, "collect_ns"), t[2]),
-	       cli_format_duration(number_of(last, "resume_ns"), t[3]),
-	       cli_format_duration(number_of(last, "total_ns"), t[4]));
+	       cli_format_duration(cli_answer_number(last, "stopped_ns"), t[0]),
+	       cli_format_duration(cli_answer_number(last, "stop_ns"), t[1]),
+	       cli_format_duration(cli_answer_number(last, "collect_ns"), t[2]),
+	       cli_format_duration(cli_answer_number(last, "resume_ns"), t[3]),
+	       cli_format_duration(cli_answer_number(last, "total_ns"), t[4]));
 }
 
 int cli_cmd_status(int argc, char **argv)
 {
 	struct status_options o = { .remote = CLI_REMOTE_DEFAULT };
-	char version[128];
+	char version[CLI_ANSWER_TEXT_MAX];
 	json_t *answer;
 	int code;
 
@@ -134,8 +117,8 @@ int cli_cmd_status(int argc, char **argv)
 		print_guest(answer);
 		print_machine(answer);
 		print_captures(answer);
-		printf("clients       %" PRIu64 "\n", number_of(answer, "clients"));
-		printf("version       %s\n", text_of(answer, "version", version));
+		printf("clients       %" PRIu64 "\n", cli_answer_number(answer, "clients"));
+		printf("version       %s\n", cli_answer_text(answer, "version", version));
 	}
 	json_decref(answer);
 	return CLI_EXIT_OK;

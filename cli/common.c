@@ -37,6 +37,13 @@ int cli_error(const struct gs_error *err)
 	return cli_exit_of(err->code);
 }
 
+int cli_output_error(const struct gs_error *err)
+{
+	int code = cli_error(err);
+
+	return code == CLI_EXIT_DENIED ? code : CLI_EXIT_OUTPUT;
+}
+
 /* --- arguments ----------------------------------------------------------------------------------
  */
 
@@ -90,6 +97,17 @@ static bool take_digits(const char **text, uint64_t *number_out)
 	*text = at;
 	*number_out = n;
 	return true;
+}
+
+bool cli_parse_address(const char *text, uint64_t *address_out)
+{
+	char *end;
+
+	if (*text < '0' || *text > '9') /* strtoull takes signs and spaces */
+		return false;
+	errno = 0;
+	*address_out = strtoull(text, &end, 0);
+	return !errno && !*end;
 }
 
 bool cli_parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *number_out)

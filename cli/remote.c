@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the subcommands that talk to a control socket have in common: options and one call. */
+/* What the subcommands that talk to a control socket have in common: options, a call, its answer. */
 #include "cli/remote.h"
 
 #include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
 
 #include "base/error.h"
+#include "base/escape.h"
+#include "base/log.h"
 #include "base/util.h"
 #include "cli/cli.h"
 #include "control/client.h"
@@ -67,4 +71,46 @@ int cli_remote_call(const struct cli_remote *r, const char *command, json_t *arg
 		return CLI_EXIT_OK;
 	int code = cli_error(&err);
 	return rc == GS_EMALFORMED ? CLI_EXIT_PROTOCOL : code;
+}
+
+int cli_remote_fetch(const struct cli_remote *r, const char *command, json_t *arguments,
+		     json_t **answer_out, const void **data_out, size_t *size_out)
+{
+	struct gs_error err = { 0 };
+	GS_CLOSE int fd = -1;
+	json_t *answer;
+	int code = cli_remote_call(r, command, arguments, &answer, &fd);
+
+	if (code)
+		return code;
+	if (fd < 0) {
+		gs_log(GS_LOG_ERROR, "%s: the server passed no file", command);
+		code = CLI_EXIT_PROTOCOL;
+	} else if (ctl_capture_map(fd, data_out, size_out, &err)) {
+		(void)cli_error(&err);
+		code = CLI_EXIT_PROTOCOL;
+	}
+	if (!code && answer_out)
+		*answer_out = answer;
+	else
+		json_decref(answer);
+	return code;
+}
+
+uint64_t cli_answer_number(const json_t *object, const char *name)
+{
+	json_int_t n = json_integer_value(json_object_get(object, name));
+
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+const char *cli_answer_text(const json_t *object, const char *name,
+			    char buf[static CLI_ANSWER_TEXT_MAX])
+{
+	const char *s = json_string_value(json_object_get(object, name));
+
+	if (!s)
+		return "?";
+	gs_escape_terminal(s, strlen(s), buf, CLI_ANSWER_TEXT_MAX);
+	return buf;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the subcommands that talk to a control socket have in common: options and one call. */
+/* What the subcommands that talk to a control socket have in common: options, a call, its answer. */
 #ifndef CLI_REMOTE_H
 #define CLI_REMOTE_H
 
@@ -51,5 +51,26 @@ error_t cli_remote_end(const struct cli_remote *r, struct argp_state *state);
  */
 int cli_remote_call(const struct cli_remote *r, const char *command, json_t *arguments,
 		    json_t **answer_out, int *fd_out);
+
+/**
+ * The same for a command whose result comes as a sealed memory file: a capture, saved backtraces.
+ *
+ * @param arguments  taken
+ * @param answer_out returned: json_decref(); NULL: not wanted
+ * @param data_out   returned, read-only: munmap() with @p size_out, which is not 0
+ * @return an exit code; 0: the outputs are set
+ */
+int cli_remote_fetch(const struct cli_remote *r, const char *command, json_t *arguments,
+		     json_t **answer_out, const void **data_out, size_t *size_out);
+
+/** A count in an answer; 0 when there is none, or when it is negative. */
+uint64_t cli_answer_number(const json_t *object, const char *name);
+
+/* Longest text of cli_answer_text(), NUL included. */
+#define CLI_ANSWER_TEXT_MAX 128
+
+/** A text in an answer, cut and made harmless for a terminal; "?" when there is none. */
+const char *cli_answer_text(const json_t *object, const char *name,
+			    char buf[static CLI_ANSWER_TEXT_MAX]);
 
 #endif

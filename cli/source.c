@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -15,17 +14,6 @@
 
 /* How far apart the tries are while the guest is waited for. */
 #define SOURCE_WAIT_MS 100
-
-static bool parse_address(const char *arg, uint64_t *address_out)
-{
-	char *end;
-
-	if (*arg < '0' || *arg > '9') /* strtoull takes signs and spaces */
-		return false;
-	errno = 0;
-	*address_out = strtoull(arg, &end, 0);
-	return !errno && !*end;
-}
 
 error_t cli_source_key(struct cli_source_options *o, int key, const char *arg,
 		       struct argp_state *state)
@@ -37,7 +25,7 @@ error_t cli_source_key(struct cli_source_options *o, int key, const char *arg,
 	case CLI_KEY_CORE: o->core = arg; return 0;
 	case CLI_KEY_RAM_BASE:
 		o->has_ram_base = true;
-		if (parse_address(arg, &o->ram_base))
+		if (cli_parse_address(arg, &o->ram_base))
 			return 0;
 		argp_error(state,
 			   "--ram-base %s: not an address such as %#" PRIx64 " (QEMU's virt)", arg,
@@ -64,6 +52,23 @@ error_t cli_source_end(const struct cli_source_options *o, struct argp_state *st
 		argp_error(state, "hints go with --domain, --qmp or --core");
 	else
 		return 0;
+	return EINVAL;
+}
+
+error_t cli_any_guest_key(struct cli_source_options *o, struct cli_remote *r, int key,
+			  const char *arg, struct argp_state *state)
+{
+	error_t e = cli_source_key(o, key, arg, state);
+
+	return e == ARGP_ERR_UNKNOWN ? cli_remote_key(r, key, arg, state) : e;
+}
+
+error_t cli_any_guest_end(const struct cli_source_options *o, const struct cli_remote *r,
+			  struct argp_state *state)
+{
+	if (cli_source_count(o) + (r->control != NULL) == 1)
+		return cli_source_end(o, state);
+	argp_error(state, "one guest, please: --control, --domain, --qmp or --core");
 	return EINVAL;
 }
 

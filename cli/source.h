@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "introspect/guest/source.h"
+#include "cli/remote.h"
 #include "introspect/linux/linux.h"
 
 struct cli_source_options {
@@ -57,6 +58,12 @@ int cli_source_count(const struct cli_source_options *o);
 
 /** For ARGP_KEY_END, once the number of guests is right: options that go with others only. */
 error_t cli_source_end(const struct cli_source_options *o, struct argp_state *state);
+
+/** The two above for a subcommand that takes a guest of any kind: by its control socket, or these. */
+error_t cli_any_guest_key(struct cli_source_options *o, struct cli_remote *r, int key,
+			  const char *arg, struct argp_state *state);
+error_t cli_any_guest_end(const struct cli_source_options *o, const struct cli_remote *r,
+			  struct argp_state *state);
 
 /**
  * Open the guest, as soon as it is there.

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes, durations and numbers as people write them, and exit codes. */
+/* Sizes, durations and numbers as people write them, a server's answers, and exit codes. */
 #include <string.h>
 
 #include "base/util.h"
 #include "cli/cli.h"
+#include "cli/remote.h"
 #include "tests/unit/cli/suites.h"
 
 static const struct {
@@ -86,6 +87,44 @@ START_TEST(number_keeps_to_its_range)
 }
 END_TEST
 
+START_TEST(address_is_a_number_and_nothing_else)
+{
+	uint64_t a = 42;
+
+	ck_assert(cli_parse_address("0xffff000002a85140", &a) && a == 0xffff000002a85140);
+	ck_assert(cli_parse_address("4096", &a) && a == 4096);
+	ck_assert(!cli_parse_address("", &a));
+	ck_assert(!cli_parse_address("-1", &a));
+	ck_assert(!cli_parse_address(" 1", &a));
+	ck_assert(!cli_parse_address("0x1 ", &a));
+	ck_assert(!cli_parse_address("0x10000000000000000", &a));
+}
+END_TEST
+
+/* A server may send anything: no control sequence of its reaches a terminal. */
+START_TEST(answer_is_hostile)
+{
+	char text[CLI_ANSWER_TEXT_MAX], longest[512];
+
+	memset(longest, 'x', sizeof(longest));
+	longest[sizeof(longest) - 1] = 0;
+	json_t *answer = json_pack("{s:s, s:s, s:s, s:i, s:i}", "plain", "threads", "escape",
+				   "a\033[2Jb", "long", longest, "count", 7, "negative", -7);
+	ck_assert_ptr_nonnull(answer);
+	ck_assert_str_eq(cli_answer_text(answer, "plain", text), "threads");
+	ck_assert_ptr_null(strchr(cli_answer_text(answer, "escape", text), '\033'));
+	ck_assert_uint_lt(strlen(cli_answer_text(answer, "long", text)), CLI_ANSWER_TEXT_MAX);
+	ck_assert_str_eq(cli_answer_text(answer, "absent", text), "?");
+	ck_assert_str_eq(cli_answer_text(answer, "count", text), "?");
+	ck_assert_str_eq(cli_answer_text(NULL, "plain", text), "?");
+	ck_assert_uint_eq(cli_answer_number(answer, "count"), 7);
+	ck_assert_uint_eq(cli_answer_number(answer, "negative"), 0);
+	ck_assert_uint_eq(cli_answer_number(answer, "plain"), 0);
+	ck_assert_uint_eq(cli_answer_number(NULL, "count"), 0);
+	json_decref(answer);
+}
+END_TEST
+
 START_TEST(sizes_and_durations_are_short_texts)
 {
 	char buf[CLI_TEXT_MAX];
@@ -121,6 +160,8 @@ Suite *suite_values(void)
 	tcase_add_loop_test(tc, size_is_read_or_refused, 0, ARRAY_SIZE(sizes));
 	tcase_add_loop_test(tc, duration_is_read_or_refused, 0, ARRAY_SIZE(durations));
 	tcase_add_test(tc, number_keeps_to_its_range);
+	tcase_add_test(tc, address_is_a_number_and_nothing_else);
+	tcase_add_test(tc, answer_is_hostile);
 	tcase_add_test(tc, sizes_and_durations_are_short_texts);
 	tcase_add_test(tc, every_failure_has_an_exit_code);
 	suite_add_tcase(s, tc);
