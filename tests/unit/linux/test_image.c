@@ -7,70 +7,9 @@
 #include <unistd.h>
 
 #include "introspect/linux/kernel.h"
-#include "introspect/linux/reference.h"
+#include "tests/unit/linux/found_kernel.h"
 #include "tests/unit/linux/image_file.h"
 #include "tests/unit/linux/suites.h"
-
-static struct linux_guest g;
-static struct lnx_kernel *k;
-static struct lnx_reference *ref;
-static struct gs_error err;
-
-static void make(const struct lg_form *form)
-{
-	lg_create(&g, form);
-	lg_populate(&g);
-}
-
-static void done(void)
-{
-	lnx_kernel_destroy(k);
-	lnx_reference_destroy(ref);
-	k = NULL;
-	ref = NULL;
-	lg_destroy(&g);
-}
-
-static void open_image(void)
-{
-	size_t size;
-	uint8_t *image = image_make(&g, 0, &size);
-	struct image_file f = image_file_make(image, size);
-
-	ck_assert_msg(lnx_reference_open(f.path, &ref, &err) == GS_OK, "%s", err.text);
-	image_file_close(&f);
-	free(image);
-}
-
-static enum gs_code find(void)
-{
-	const struct lnx_hints hints = { .reference = ref };
-
-	err = (struct gs_error){ 0 };
-	k = NULL;
-	return lnx_kernel_find(&g.m.guest, g.m.regs, g.m.guest.vcpu_count, &hints, &k, &err);
-}
-
-static void expect_found(enum lnx_way symbols, enum lnx_way place, enum lnx_way types)
-{
-	ck_assert_msg(find() == GS_OK, "style %c: %s", g.form.style, err.text);
-	const struct lnx_found *f = lnx_kernel_found(k);
-	struct lnx_kernel_info info = lnx_kernel_info_get(k);
-	gva_t at;
-
-	ck_assert_str_eq(lnx_way_name(f->symbols_by), lnx_way_name(symbols));
-	ck_assert_str_eq(lnx_way_name(f->place_by), lnx_way_name(place));
-	ck_assert_str_eq(lnx_way_name(f->types_by), lnx_way_name(types));
-	ck_assert_uint_eq(info.voffset, g.voffset);
-	ck_assert_uint_eq(info.symbols, g.symbol_count);
-	ck_assert_int_eq(info.kallsyms_style, g.form.style);
-	ck_assert_uint_eq(lnx_init_task(k).a, g.init.address);
-	ck_assert(lnx_kernel_is_current(k, &g.m.guest));
-	for (uint32_t i = 0; i < g.symbol_count; i += 7) {
-		ck_assert_int_eq(lnx_symbol_find(k, g.symbols[i].name, &at), GS_OK);
-		ck_assert_uint_eq(at.a, g.symbols[i].address);
-	}
-}
 
 static const struct lg_form forms[] = {
 	{ .style = 'A', .old = true },
@@ -86,17 +25,17 @@ static const struct lg_form forms[] = {
 /* The kernel is found by it, in memory as it is. */
 static void expect_good(struct image_file f, const char *what)
 {
-	enum gs_code rc = lnx_reference_open(f.path, &ref, &err);
+	enum gs_code rc = lnx_reference_open(f.path, &made.ref, &made.err);
 
-	ck_assert_msg(rc == GS_OK, "style %c, %s: %s", g.form.style, what, err.text);
-	ck_assert_uint_eq(ref->ks.n, g.symbol_count);
-	ck_assert(ref->has_types);
-	expect_found(LNX_BY_REFERENCE, LNX_BY_REGISTERS, LNX_BY_BTF);
-	ck_assert_uint_eq(lnx_kernel_found(k)->candidates, 1);
-	lnx_kernel_destroy(k);
-	k = NULL;
-	lnx_reference_destroy(ref);
-	ref = NULL;
+	ck_assert_msg(rc == GS_OK, "style %c, %s: %s", made.g.form.style, what, made.err.text);
+	ck_assert_uint_eq(made.ref->ks.n, made.g.symbol_count);
+	ck_assert(made.ref->has_types);
+	expect_found(by_image(), LNX_BY_REFERENCE, LNX_BY_REGISTERS, LNX_BY_BTF);
+	ck_assert_uint_eq(lnx_kernel_found(made.k)->candidates, 1);
+	lnx_kernel_destroy(made.k);
+	made.k = NULL;
+	lnx_reference_destroy(made.ref);
+	made.ref = NULL;
 	image_file_close(&f);
 }
 
@@ -108,12 +47,12 @@ START_TEST(images_of_all_forms_are_read)
 		make(&forms[i]);
 		for (size_t b = 0; b < ARRAY_SIZE(bases); b++) {
 			size_t size;
-			uint8_t *image = image_make(&g, bases[b], &size);
+			uint8_t *image = image_make(&made.g, bases[b], &size);
 
 			expect_good(image_file_make(image, size), "Image");
 			expect_good(image_file_make_gzip(image, size), "gzip'ed Image");
 			free(image);
-			image = image_make_vmlinux(&g, bases[b], &size);
+			image = image_make_vmlinux(&made.g, bases[b], &size);
 			expect_good(image_file_make(image, size), "vmlinux");
 			free(image);
 		}
@@ -126,7 +65,7 @@ START_TEST(bytes_behind_an_image_do_no_harm)
 {
 	make(&forms[1]);
 	size_t size;
-	uint8_t *image = image_make(&g, 0, &size);
+	uint8_t *image = image_make(&made.g, 0, &size);
 	struct image_file f = image_file_make(image, size);
 	// a signature behind the image, or rubbish behind gzip's
 	ck_assert_int_eq(pwrite(f.fd, "signature", 9, (off_t)size), 9);
@@ -142,10 +81,10 @@ END_TEST
 START_TEST(image_without_types_is_read)
 {
 	make(&forms[1]);
-	memset(lg_image(&g, LG_BTF), 0, 24);
+	memset(lg_image(&made.g, LG_BTF), 0, 24);
 	open_image();
-	ck_assert(!ref->has_types);
-	ck_assert_uint_eq(ref->ks.n, g.symbol_count);
+	ck_assert(!made.ref->has_types);
+	ck_assert_uint_eq(made.ref->ks.n, made.g.symbol_count);
 	done();
 }
 END_TEST
@@ -153,12 +92,12 @@ END_TEST
 START_TEST(types_of_an_image_are_those_behind_false_headers)
 {
 	make(&forms[1]);
-	memcpy(lg_image(&g, LG_BTF - 0x1000), lg_image(&g, LG_BTF), 24);
-	memset(lg_image(&g, LG_BTF - 0x1000 + 24), 0xa5, 0x200);
+	memcpy(lg_image(&made.g, LG_BTF - 0x1000), lg_image(&made.g, LG_BTF), 24);
+	memset(lg_image(&made.g, LG_BTF - 0x1000 + 24), 0xa5, 0x200);
 	open_image();
-	ck_assert(ref->has_types);
-	expect_found(LNX_BY_REFERENCE, LNX_BY_REGISTERS, LNX_BY_BTF);
-	ck_assert_mem_eq(&ref->types, &k->types, sizeof(k->types));
+	ck_assert(made.ref->has_types);
+	expect_found(by_image(), LNX_BY_REFERENCE, LNX_BY_REGISTERS, LNX_BY_BTF);
+	ck_assert_mem_eq(&made.ref->types, &made.k->types, sizeof(made.k->types));
 	done();
 }
 END_TEST
@@ -169,17 +108,17 @@ static void expect_bad(const char *path, enum gs_code code, const char *text)
 {
 	static struct lnx_reference untouched;
 
-	err = (struct gs_error){ 0 };
-	ref = &untouched; // must stay as it is
-	enum gs_code rc = lnx_reference_open(path, &ref, &err);
+	made.err = (struct gs_error){ 0 };
+	made.ref = &untouched; // must stay as it is
+	enum gs_code rc = lnx_reference_open(path, &made.ref, &made.err);
 
-	ck_assert_msg(rc == code && err.code == code, "%d, %d instead of %d: %s", rc, err.code,
-		      code, err.text);
-	ck_assert_msg(strstr(err.text, text), "%s: not %s", err.text, text);
-	ck_assert_msg(!strncmp(err.text, "kernel image ", 13) && strstr(err.text, path), "%s",
-		      err.text);
-	ck_assert_ptr_eq(ref, &untouched);
-	ref = NULL;
+	ck_assert_msg(rc == code && made.err.code == code, "%d, %d instead of %d: %s", rc,
+		      made.err.code, code, made.err.text);
+	ck_assert_msg(strstr(made.err.text, text), "%s: not %s", made.err.text, text);
+	ck_assert_msg(!strncmp(made.err.text, "kernel image ", 13) && strstr(made.err.text, path),
+		      "%s", made.err.text);
+	ck_assert_ptr_eq(made.ref, &untouched);
+	made.ref = NULL;
 }
 
 static void expect_bad_bytes(const void *data, size_t size, enum gs_code code, const char *text)
@@ -235,11 +174,11 @@ START_TEST(image_without_a_symbol_table_is_refused)
 {
 	make(&(struct lg_form){ .no_table = true });
 	size_t size;
-	uint8_t *image = image_make(&g, 0, &size);
+	uint8_t *image = image_make(&made.g, 0, &size);
 
 	expect_bad_bytes(image, size, GS_EMALFORMED, "has no symbol table");
 	free(image);
-	image = image_make_vmlinux(&g, 0, &size);
+	image = image_make_vmlinux(&made.g, 0, &size);
 	expect_bad_bytes(image, size, GS_EMALFORMED, "has no symbol table");
 	free(image);
 	done();
@@ -250,19 +189,21 @@ START_TEST(images_that_are_cut_off_are_refused)
 {
 	make(&forms[2]);
 	size_t size;
-	uint8_t *image = image_make(&g, 0, &size);
-	const size_t end = g.table + g.symtab.base + 8;
+	uint8_t *image = image_make(&made.g, 0, &size);
+	const size_t end = made.g.table + made.g.symtab.base + 8;
 
 	for (size_t cut = 64; cut < size; cut += cut < 0x30000 ? 0x5000 : 0x333) {
 		struct image_file f = image_file_make(image, cut);
-		enum gs_code rc = lnx_reference_open(f.path, &ref, &err);
+		enum gs_code rc = lnx_reference_open(f.path, &made.ref, &made.err);
 
-		ck_assert_msg(rc == (cut < end ? GS_EMALFORMED : GS_OK), "%#zx: %s", cut, err.text);
+		ck_assert_msg(rc == (cut < end ? GS_EMALFORMED : GS_OK), "%#zx: %s", cut,
+			      made.err.text);
 		if (!rc)
-			lnx_reference_destroy(ref);
+			lnx_reference_destroy(made.ref);
 		else
-			ck_assert_ptr_nonnull(strstr(err.text, "has no symbol table (cut off"));
-		ref = NULL;
+			ck_assert_ptr_nonnull(
+				strstr(made.err.text, "has no symbol table (cut off"));
+		made.ref = NULL;
 		image_file_close(&f);
 	}
 	struct image_file f = image_file_make_gzip(image, size);
@@ -282,7 +223,7 @@ START_TEST(gzip_data_that_is_damaged_is_refused)
 {
 	make(&forms[2]);
 	size_t size;
-	uint8_t *image = image_make(&g, 0, &size);
+	uint8_t *image = image_make(&made.g, 0, &size);
 	struct image_file f = image_file_make_gzip(image, size);
 	off_t whole = lseek(f.fd, 0, SEEK_END);
 
@@ -353,7 +294,7 @@ START_TEST(elf_files_that_are_no_vmlinux_are_refused)
 	};
 
 	make(&forms[1]);
-	vmlinux = image_make_vmlinux(&g, 0, &vmlinux_size);
+	vmlinux = image_make_vmlinux(&made.g, 0, &vmlinux_size);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		expect_bad_header(rows[i].at, &rows[i].value, 2, rows[i].text);
 	expect_bad_bytes(vmlinux, sizeof(Elf64_Ehdr) - 1, GS_EMALFORMED, "is cut off");
@@ -386,7 +327,7 @@ START_TEST(segments_that_lie_are_refused)
 	};
 
 	make(&forms[1]);
-	vmlinux = image_make_vmlinux(&g, 0, &vmlinux_size);
+	vmlinux = image_make_vmlinux(&made.g, 0, &vmlinux_size);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		expect_bad_header(rows[i].at, &rows[i].value, 8, rows[i].text);
 	// only debug information: a file of --only-keep-debug
@@ -403,22 +344,23 @@ END_TEST
 START_TEST(image_full_of_beginnings_of_tables_is_given_up)
 {
 	make(&forms[1]);
-	const size_t n = g.symtab.token_index + 512 - g.symtab.token_table, step = 0x2000;
+	const size_t n = made.g.symtab.token_index + 512 - made.g.symtab.token_table, step = 0x2000;
 	size_t size;
-	uint8_t *image = image_make(&g, 0, &size);
+	uint8_t *image = image_make(&made.g, 0, &size);
 	uint8_t *file = calloc(1, 40 * step + size);
 
 	ck_assert_ptr_nonnull(file);
 	memcpy(file, image, 64);
 	memcpy(file + 40 * step, image, size);
 	for (size_t i = 9; i < 40; i++) // 31 of them
-		memcpy(file + i * step, g.symtab.data + g.symtab.token_table, n);
+		memcpy(file + i * step, made.g.symtab.data + made.g.symtab.token_table, n);
 	struct image_file f = image_file_make(file, 40 * step + size);
-	ck_assert_msg(lnx_reference_open(f.path, &ref, &err) == GS_OK, "%s", err.text);
-	ck_assert_uint_eq(ref->ks.n, g.symbol_count);
+	ck_assert_msg(lnx_reference_open(f.path, &made.ref, &made.err) == GS_OK, "%s",
+		      made.err.text);
+	ck_assert_uint_eq(made.ref->ks.n, made.g.symbol_count);
 	image_file_close(&f);
-	lnx_reference_destroy(ref);
-	memcpy(file + 8 * step, g.symtab.data + g.symtab.token_table, n);
+	lnx_reference_destroy(made.ref);
+	memcpy(file + 8 * step, made.g.symtab.data + made.g.symtab.token_table, n);
 	expect_bad_bytes(file, 40 * step + size, GS_EMALFORMED, "has no symbol table");
 	free(image);
 	free(file);

@@ -2,68 +2,8 @@
 /* The kernel's page directory: found in every form it can have, and nothing else taken for it. */
 #include <string.h>
 
-#include "tests/unit/linux/linux_guest.h"
+#include "tests/unit/linux/found_kernel.h"
 #include "tests/unit/linux/suites.h"
-
-static struct linux_guest g;
-static struct lnx_kernel *k;
-static struct gs_error err;
-
-static enum gs_code find(const struct lnx_hints *hints)
-{
-	err = (struct gs_error){ 0 };
-	k = NULL;
-	return lnx_kernel_find(&g.m.guest, g.m.regs, g.m.guest.vcpu_count, hints, &k, &err);
-}
-
-static void make(const struct lg_form *form)
-{
-	lg_create(&g, form);
-	lg_populate(&g);
-}
-
-static void done(void)
-{
-	lnx_kernel_destroy(k);
-	k = NULL;
-	lg_destroy(&g);
-}
-
-static void forget_registers(void)
-{
-	memset(g.m.regs, 0, sizeof(g.m.regs));
-}
-
-/* The kernel itself, and how it was found. */
-static void expect_found(const struct lnx_hints *hints, enum lnx_way symbols, enum lnx_way place)
-{
-	ck_assert_msg(find(hints) == GS_OK, "style %c, pages of %u bits, addresses of %u: %s",
-		      g.form.style, g.form.granule_bits, g.form.va_bits, err.text);
-	const struct lnx_found *f = lnx_kernel_found(k);
-	struct lnx_kernel_info info = lnx_kernel_info_get(k);
-
-	ck_assert_str_eq(lnx_way_name(f->symbols_by), lnx_way_name(symbols));
-	ck_assert_str_eq(lnx_way_name(f->place_by), lnx_way_name(place));
-	ck_assert_str_eq(lnx_way_name(f->types_by), lnx_way_name(LNX_BY_BTF));
-	ck_assert_uint_eq(f->symbols_at.a, g.image + g.table + g.symtab.token_table);
-	ck_assert_uint_ge(f->candidates, 1);
-	ck_assert_uint_eq(info.voffset, g.voffset);
-	ck_assert_uint_eq(info.text, lg_symbol(&g, "_stext"));
-	ck_assert_uint_eq(info.page_size, g.page);
-	ck_assert_uint_eq(info.va_bits, g.form.va_bits);
-	ck_assert_uint_eq(info.symbols, g.symbol_count);
-	ck_assert_uint_eq(lnx_init_task(k).a, g.init.address);
-	ck_assert(lnx_kernel_is_current(k, &g.m.guest));
-}
-
-static void expect_not_found(enum gs_code code, const char *text)
-{
-	enum gs_code rc = find(NULL);
-
-	ck_assert_msg(rc == code && err.code == code, "%d, %d: %s", rc, err.code, err.text);
-	ck_assert_msg(strstr(err.text, text), "%s", err.text);
-	ck_assert_ptr_null(k);
-}
 
 /* Every form of a kernel's half that Linux can be built with. */
 static const struct {
@@ -102,7 +42,7 @@ START_TEST(page_directories_of_all_page_sizes_are_found_without_registers)
 
 			make(&form);
 			forget_registers();
-			expect_found(NULL, LNX_BY_SCAN, LNX_BY_SCAN);
+			expect_found_alone(NULL, LNX_BY_SCAN, LNX_BY_SCAN);
 			done();
 		}
 	}
@@ -116,7 +56,7 @@ START_TEST(page_directories_of_all_page_sizes_are_found_by_registers)
 			struct lg_form form = form_of_shape(i, *style);
 
 			make(&form);
-			expect_found(NULL, LNX_BY_REGISTERS, LNX_BY_REGISTERS);
+			expect_found_alone(NULL, LNX_BY_REGISTERS, LNX_BY_REGISTERS);
 			done();
 		}
 	}
@@ -130,9 +70,9 @@ START_TEST(page_directories_of_all_page_sizes_are_found_by_vmcoreinfo)
 			struct lg_form form = form_of_shape(i, *style);
 
 			make(&form);
-			struct lnx_hints hints = lg_vmcoreinfo(&g, NULL);
+			struct lnx_hints hints = lg_vmcoreinfo(&made.g, NULL);
 			forget_registers();
-			expect_found(&hints, LNX_BY_VMCOREINFO, LNX_BY_VMCOREINFO);
+			expect_found_alone(&hints, LNX_BY_VMCOREINFO, LNX_BY_VMCOREINFO);
 			done();
 		}
 	}
@@ -149,7 +89,7 @@ START_TEST(page_directories_with_blocks_in_the_linear_map_are_found)
 			form.blocks = true;
 			make(&form);
 			forget_registers();
-			expect_found(NULL, LNX_BY_SCAN, LNX_BY_SCAN);
+			expect_found_alone(NULL, LNX_BY_SCAN, LNX_BY_SCAN);
 			done();
 		}
 	}
@@ -167,7 +107,7 @@ START_TEST(page_directory_is_found_wherever_the_linear_map_is)
 		form.linear = (~UINT64_C(0) << form.va_bits) + half - block;
 		make(&form);
 		forget_registers();
-		expect_found(NULL, LNX_BY_SCAN, LNX_BY_SCAN);
+		expect_found_alone(NULL, LNX_BY_SCAN, LNX_BY_SCAN);
 		done();
 	}
 }
@@ -183,13 +123,13 @@ START_TEST(linear_map_is_found_with_every_page_size)
 			form.blocks = blocks;
 			form.linear = (~UINT64_C(0) << form.va_bits) + (UINT64_C(1) << 30);
 			make(&form);
-			expect_found(NULL, LNX_BY_REGISTERS, LNX_BY_REGISTERS);
-			ck_assert(lnx_linear_offset(k, &g.m.guest, &offset));
-			ck_assert_uint_eq(offset, g.linear - g.ram_start);
+			expect_found_alone(NULL, LNX_BY_REGISTERS, LNX_BY_REGISTERS);
+			ck_assert(lnx_linear_offset(made.k, &made.g.m.guest, &offset));
+			ck_assert_uint_eq(offset, made.g.linear - made.g.ram_start);
 			// without it the image's own mapping is the lowest
-			for (uint64_t at = 0; at < g.ram_size; at += g.page)
-				lg_unmap(&g, g.linear + at);
-			ck_assert(!lnx_linear_offset(k, &g.m.guest, &offset));
+			for (uint64_t at = 0; at < made.g.ram_size; at += made.g.page)
+				lg_unmap(&made.g, made.g.linear + at);
+			ck_assert(!lnx_linear_offset(made.k, &made.g.m.guest, &offset));
 			done();
 		}
 	}
@@ -201,10 +141,10 @@ START_TEST(first_symbol_need_not_be_mapped)
 {
 	for (const char *style = "ABC"; *style; style++) {
 		make(&(struct lg_form){ .style = *style, .data_symbols = true, .no_head = true });
-		expect_found(NULL, LNX_BY_REGISTERS, LNX_BY_REGISTERS);
-		lnx_kernel_destroy(k);
+		expect_found_alone(NULL, LNX_BY_REGISTERS, LNX_BY_REGISTERS);
+		lnx_kernel_destroy(made.k);
 		forget_registers();
-		expect_found(NULL, LNX_BY_SCAN, LNX_BY_SCAN);
+		expect_found_alone(NULL, LNX_BY_SCAN, LNX_BY_SCAN);
 		done();
 	}
 }
@@ -215,11 +155,11 @@ START_TEST(address_of_the_first_symbol_may_be_used_by_another)
 {
 	for (const char *style = "ABC"; *style; style++) {
 		make(&(struct lg_form){ .style = *style, .data_symbols = true, .no_head = true });
-		lg_map(&g, lg_image_va(&g, 0), lg_pages(&g, 1), false);
-		expect_found(NULL, LNX_BY_REGISTERS, LNX_BY_REGISTERS);
-		lnx_kernel_destroy(k);
+		lg_map(&made.g, lg_image_va(&made.g, 0), lg_pages(&made.g, 1), false);
+		expect_found_alone(NULL, LNX_BY_REGISTERS, LNX_BY_REGISTERS);
+		lnx_kernel_destroy(made.k);
 		forget_registers();
-		expect_found(NULL, LNX_BY_SCAN, LNX_BY_SCAN);
+		expect_found_alone(NULL, LNX_BY_SCAN, LNX_BY_SCAN);
 		done();
 	}
 }
@@ -236,7 +176,7 @@ START_TEST(tables_without_their_directory_are_no_page_directory)
 				form.blocks = blocks;
 				make(&form);
 				forget_registers();
-				memset(lg_at(&g, g.swapper), 0, g.page);
+				memset(lg_at(&made.g, made.g.swapper), 0, made.g.page);
 				expect_not_found(GS_ENOENT, "no page table leads to it");
 				done();
 			}
@@ -248,8 +188,8 @@ END_TEST
 /* A directory of three levels with 4K or 16K pages, of two with 64K: one block where _stext is. */
 static void put_false_directory(unsigned int granule_bits, unsigned int lsb, uint64_t block)
 {
-	const uint64_t size = UINT64_C(1) << granule_bits, va = lg_symbol(&g, "_stext");
-	uint64_t top = gs_align_up(lg_pages(&g, 64), size), *entry = lg_at(&g, top);
+	const uint64_t size = UINT64_C(1) << granule_bits, va = lg_symbol(&made.g, "_stext");
+	uint64_t top = gs_align_up(lg_pages(&made.g, 64), size), *entry = lg_at(&made.g, top);
 
 	if (granule_bits == 16) { // 42 bits
 		entry[BITS(va, 41, lsb)] = block;
@@ -257,7 +197,7 @@ static void put_false_directory(unsigned int granule_bits, unsigned int lsb, uin
 	}
 	// 48 and 47 bits
 	entry[granule_bits == 12 ? BITS(va, 47, 39) : BITS(va, 46, 36)] = (top + size) | 3;
-	entry = lg_at(&g, top + size);
+	entry = lg_at(&made.g, top + size);
 	entry[granule_bits == 12 ? BITS(va, 38, lsb) : BITS(va, 35, lsb)] = block;
 }
 
@@ -290,11 +230,11 @@ START_TEST(block_of_2_mib_is_not_taken_for_a_larger_one)
 			.voffset = UINT64_C(0xfffffe0040000000) + image % size - image,
 		});
 		forget_registers();
-		memset(lg_at(&g, g.swapper), 0, 4096);
+		memset(lg_at(&made.g, made.g.swapper), 0, 4096);
 		put_false_directory(rows[i].granule_bits, rows[i].lsb, rows[i].ram | 0x701);
 		if (rows[i].whole) { // else the test proves nothing
-			ck_assert_msg(find(NULL) != GS_OK && strstr(err.text, "early boot"),
-				      "row %zu: %s", i, err.text);
+			ck_assert_msg(find(NULL) != GS_OK && strstr(made.err.text, "early boot"),
+				      "row %zu: %s", i, made.err.text);
 		} else {
 			expect_not_found(GS_ENOENT, "no page table leads to it");
 		}
@@ -313,10 +253,11 @@ START_TEST(linear_map_is_not_taken_for_the_image)
 			make(&form);
 			if (!registers)
 				forget_registers();
-			for (uint64_t at = 0; at < g.image_size; at += g.page)
-				lg_unmap(&g, lg_image_va(&g, at));
+			for (uint64_t at = 0; at < made.g.image_size; at += made.g.page)
+				lg_unmap(&made.g, lg_image_va(&made.g, at));
 			for (uint32_t v = 0; v < 2; v++)
-				g.m.regs[v].vbar_el1 = g.m.regs[v].pc = g.linear + 0x20000;
+				made.g.m.regs[v].vbar_el1 = made.g.m.regs[v].pc =
+					made.g.linear + 0x20000;
 			expect_not_found(GS_ENOENT, "no page table leads to it");
 			done();
 		}
@@ -330,12 +271,12 @@ START_TEST(addresses_in_registers_of_a_process_do_not_mislead)
 	for (int kpti = 0; kpti < 2; kpti++) {
 		make(&(struct lg_form){ .style = 'C' });
 		for (uint32_t v = 0; v < 2; v++) {
-			struct guest_vcpu_regs *r = &g.m.regs[v];
+			struct guest_vcpu_regs *r = &made.g.m.regs[v];
 
-			lg_run_user(&g, v, &g.threads[v ? 4 : 3], kpti);
-			r->pc = r->x[30] = r->elr_el1 = g.linear + 0x20000;
+			lg_run_user(&made.g, v, &made.g.threads[v ? 4 : 3], kpti);
+			r->pc = r->x[30] = r->elr_el1 = made.g.linear + 0x20000;
 		}
-		expect_found(NULL, LNX_BY_REGISTERS, kpti ? LNX_BY_SCAN : LNX_BY_REGISTERS);
+		expect_found_alone(NULL, LNX_BY_REGISTERS, kpti ? LNX_BY_SCAN : LNX_BY_REGISTERS);
 		done();
 	}
 }
@@ -348,12 +289,13 @@ START_TEST(pages_that_are_mistaken_for_tables_cost_little)
 
 	make(&(struct lg_form){ .style = 'C' });
 	forget_registers();
-	uint64_t *leaves = lg_image(&g, start), leaf = *lg_entry(&g, g.swapper, g.linear);
+	uint64_t *leaves = lg_image(&made.g, start),
+		 leaf = *lg_entry(&made.g, made.g.swapper, made.g.linear);
 	for (size_t i = 0; i < 512; i++)
-		leaves[i] = (leaf & ~UINT64_C(0xfffffffff000)) | (g.image + start);
+		leaves[i] = (leaf & ~UINT64_C(0xfffffffff000)) | (made.g.image + start);
 	for (uint64_t at = start + 4096; at < LG_TRAMP_DIR; at += 4096)
-		*(uint64_t *)lg_image(&g, at) = (g.image + start) | 3;
-	expect_found(NULL, LNX_BY_SCAN, LNX_BY_SCAN);
+		*(uint64_t *)lg_image(&made.g, at) = (made.g.image + start) | 3;
+	expect_found_alone(NULL, LNX_BY_SCAN, LNX_BY_SCAN);
 	done();
 }
 END_TEST

@@ -5,75 +5,9 @@
 #include <string.h>
 
 #include "introspect/linux/kernel.h"
-#include "introspect/linux/reference.h"
+#include "tests/unit/linux/found_kernel.h"
 #include "tests/unit/linux/image_file.h"
 #include "tests/unit/linux/suites.h"
-
-static struct linux_guest g;
-static struct lnx_kernel *k;
-static struct lnx_reference *ref;
-static struct gs_error err;
-
-static void make(const struct lg_form *form)
-{
-	lg_create(&g, form);
-	lg_populate(&g);
-}
-
-static void done(void)
-{
-	lnx_kernel_destroy(k);
-	lnx_reference_destroy(ref);
-	k = NULL;
-	ref = NULL;
-	lg_destroy(&g);
-}
-
-static void open_image(void)
-{
-	size_t size;
-	uint8_t *image = image_make(&g, 0, &size);
-	struct image_file f = image_file_make(image, size);
-
-	ck_assert_msg(lnx_reference_open(f.path, &ref, &err) == GS_OK, "%s", err.text);
-	image_file_close(&f);
-	free(image);
-}
-
-static enum gs_code find(void)
-{
-	const struct lnx_hints hints = { .reference = ref };
-
-	err = (struct gs_error){ 0 };
-	k = NULL;
-	return lnx_kernel_find(&g.m.guest, g.m.regs, g.m.guest.vcpu_count, &hints, &k, &err);
-}
-
-static void expect_found(enum lnx_way symbols, enum lnx_way place, enum lnx_way types)
-{
-	ck_assert_msg(find() == GS_OK, "style %c: %s", g.form.style, err.text);
-	const struct lnx_found *f = lnx_kernel_found(k);
-	struct lnx_kernel_info info = lnx_kernel_info_get(k);
-	gva_t at;
-
-	ck_assert_str_eq(lnx_way_name(f->symbols_by), lnx_way_name(symbols));
-	ck_assert_str_eq(lnx_way_name(f->place_by), lnx_way_name(place));
-	ck_assert_str_eq(lnx_way_name(f->types_by), lnx_way_name(types));
-	ck_assert_uint_eq(info.voffset, g.voffset);
-	ck_assert_uint_eq(info.symbols, g.symbol_count);
-	ck_assert_int_eq(info.kallsyms_style, g.form.style);
-	ck_assert_uint_eq(lnx_init_task(k).a, g.init.address);
-	ck_assert(lnx_kernel_is_current(k, &g.m.guest));
-	for (uint32_t i = 0; i < g.symbol_count; i += 7) {
-		ck_assert_int_eq(lnx_symbol_find(k, g.symbols[i].name, &at), GS_OK);
-		ck_assert_uint_eq(at.a, g.symbols[i].address);
-	}
-}
-
-static void forget_registers(void)
-{
-	memset(g.m.regs, 0, sizeof(g.m.regs));
-}
 
 static const struct lg_form forms[] = {
 	{ .style = 'A', .old = true },
@@ -89,10 +23,10 @@ static const struct lg_form forms[] = {
 /* All of the guest's symbol table but the names, which tell one kernel from others. */
 static void lose_table(void)
 {
-	uint8_t *table = lg_image(&g, g.table);
+	uint8_t *table = lg_image(&made.g, made.g.table);
 
-	memset(table, 0, g.symtab.names);
-	memset(table + g.symtab.markers, 0, g.symtab.size - g.symtab.markers);
+	memset(table, 0, made.g.symtab.names);
+	memset(table + made.g.symtab.markers, 0, made.g.symtab.size - made.g.symtab.markers);
 }
 
 START_TEST(guest_whose_symbol_table_is_lost_is_found)
@@ -101,12 +35,12 @@ START_TEST(guest_whose_symbol_table_is_lost_is_found)
 		make(&forms[i]);
 		open_image();
 		lose_table();
-		expect_found(LNX_BY_REFERENCE,
+		expect_found(by_image(), LNX_BY_REFERENCE,
 			     // without its base a table says nothing of virtual addresses
 			     LNX_BY_REGISTERS, LNX_BY_BTF);
-		lnx_kernel_destroy(k);
+		lnx_kernel_destroy(made.k);
 		forget_registers();
-		expect_found(LNX_BY_REFERENCE, LNX_BY_SCAN, LNX_BY_BTF);
+		expect_found(by_image(), LNX_BY_REFERENCE, LNX_BY_SCAN, LNX_BY_BTF);
 		done();
 	}
 }
@@ -116,8 +50,8 @@ START_TEST(guest_whose_symbol_table_is_lost_is_not_found_without_the_image)
 {
 	make(&forms[1]);
 	lose_table();
-	ck_assert_int_eq(find(), GS_ENOENT);
-	ck_assert_ptr_nonnull(strstr(err.text, "no kernel symbol table"));
+	ck_assert_int_eq(find(by_image()), GS_ENOENT);
+	ck_assert_ptr_nonnull(strstr(made.err.text, "no kernel symbol table"));
 	done();
 }
 END_TEST
@@ -129,13 +63,14 @@ START_TEST(guest_whose_types_are_lost_is_found)
 			make(&forms[i]);
 			open_image();
 			if (how == 0) // all
-				memset(lg_image(&g, LG_BTF), 0, 0x12000);
+				memset(lg_image(&made.g, LG_BTF), 0, 0x12000);
 			else if (how == 1) // the first page
-				memset(lg_image(&g, LG_BTF), 0, 4096 - LG_BTF % 4096);
+				memset(lg_image(&made.g, LG_BTF), 0, 4096 - LG_BTF % 4096);
 			else // what is behind the header
-				memset(lg_image(&g, LG_BTF + 24), 0xff, 64);
-			expect_found(LNX_BY_REFERENCE, LNX_BY_REGISTERS, LNX_BY_REFERENCE);
-			ck_assert_mem_eq(&ref->types, &k->types, sizeof(k->types));
+				memset(lg_image(&made.g, LG_BTF + 24), 0xff, 64);
+			expect_found(by_image(), LNX_BY_REFERENCE, LNX_BY_REGISTERS,
+				     LNX_BY_REFERENCE);
+			ck_assert_mem_eq(&made.ref->types, &made.k->types, sizeof(made.k->types));
 			done();
 		}
 	}
@@ -148,10 +83,10 @@ START_TEST(types_are_taken_of_an_image_with_the_same_symbols)
 	for (size_t i = 0; i < 4; i++) {
 		make(&forms[i]);
 		open_image();
-		memset(lg_image(&g, LG_BTF), 0, 0x12000);
+		memset(lg_image(&made.g, LG_BTF), 0, 0x12000);
 		for (size_t s = 0; s < LNX_SAMPLES; s++)
-			ref->sample[s] = 0; // the header, which memory has not
-		expect_found(LNX_BY_REGISTERS, LNX_BY_REGISTERS, LNX_BY_REFERENCE);
+			made.ref->sample[s] = 0; // the header, which memory has not
+		expect_found(by_image(), LNX_BY_REGISTERS, LNX_BY_REGISTERS, LNX_BY_REFERENCE);
 		done();
 	}
 }
@@ -160,12 +95,12 @@ END_TEST
 /* Take pages out of the guest's memory, as if a dump lacked them. */
 static void make_hole(uint64_t offset, uint64_t size)
 {
-	const uint64_t at = g.image - g.ram_start + offset;
+	const uint64_t at = made.g.image - made.g.ram_start + offset;
 
-	g.m.guest.range_count = 0;
-	ck_assert_int_eq(memory_guest_add(&g.m, GPA(g.ram_start), g.ram, at), GS_OK);
-	ck_assert_int_eq(memory_guest_add(&g.m, GPA(g.ram_start + at + size), g.ram + at + size,
-					  g.ram_size - at - size),
+	made.g.m.guest.range_count = 0;
+	ck_assert_int_eq(memory_guest_add(&made.g.m, GPA(made.g.ram_start), made.g.ram, at), GS_OK);
+	ck_assert_int_eq(memory_guest_add(&made.g.m, GPA(made.g.ram_start + at + size),
+					  made.g.ram + at + size, made.g.ram_size - at - size),
 			 GS_OK);
 }
 
@@ -175,16 +110,16 @@ START_TEST(guest_with_pages_missing_is_found)
 		make(&forms[i]);
 		open_image();
 		// what follows the names: markers, tokens, in styles B and C offsets
-		uint64_t at = gs_align_up(g.table + g.symtab.markers, 4096);
+		uint64_t at = gs_align_up(made.g.table + made.g.symtab.markers, 4096);
 		make_hole(at, 0x3000);
-		expect_found(LNX_BY_REFERENCE, LNX_BY_REGISTERS, LNX_BY_BTF);
-		lnx_kernel_destroy(k);
+		expect_found(by_image(), LNX_BY_REFERENCE, LNX_BY_REGISTERS, LNX_BY_BTF);
+		lnx_kernel_destroy(made.k);
 		forget_registers();
-		expect_found(LNX_BY_REFERENCE, LNX_BY_SCAN, LNX_BY_BTF);
-		lnx_kernel_destroy(k);
+		expect_found(by_image(), LNX_BY_REFERENCE, LNX_BY_SCAN, LNX_BY_BTF);
+		lnx_kernel_destroy(made.k);
 		// of the types
 		make_hole(gs_align_up(LG_BTF, 4096) + 0x2000, 0x1000);
-		expect_found(LNX_BY_REFERENCE, LNX_BY_SCAN, LNX_BY_REFERENCE);
+		expect_found(by_image(), LNX_BY_REFERENCE, LNX_BY_SCAN, LNX_BY_REFERENCE);
 		done();
 	}
 }
@@ -193,11 +128,11 @@ END_TEST
 static uint32_t match(void)
 {
 	gpa_t proof = { 0 };
-	uint32_t n = lnx_reference_match(ref, &g.m.guest, GPA(g.image), &proof);
+	uint32_t n = lnx_reference_match(made.ref, &made.g.m.guest, GPA(made.g.image), &proof);
 
 	if (n)
-		ck_assert_mem_eq(lg_at(&g, proof.a), ref->image + (proof.a - g.image),
-				 LNX_SAMPLE_BYTES);
+		ck_assert_mem_eq(lg_at(&made.g, proof.a),
+				 made.ref->image + (proof.a - made.g.image), LNX_SAMPLE_BYTES);
 	return n;
 }
 
@@ -211,7 +146,7 @@ START_TEST(image_is_recognised_with_some_samples_missing)
 
 		for (size_t i = 0; i < LNX_SAMPLES; i++)
 			if (lost >> i & 1)
-				*(uint8_t *)lg_image(&g, ref->sample[i] + i * 9) ^= 1;
+				*(uint8_t *)lg_image(&made.g, made.ref->sample[i] + i * 9) ^= 1;
 		uint32_t matches = match();
 		if (LNX_SAMPLES - n >= LNX_SAMPLES_NEEDED)
 			ck_assert_uint_eq(matches, LNX_SAMPLES - n);
@@ -219,14 +154,17 @@ START_TEST(image_is_recognised_with_some_samples_missing)
 			ck_assert_uint_lt(matches, LNX_SAMPLES_NEEDED);
 		for (size_t i = 0; i < LNX_SAMPLES; i++)
 			if (lost >> i & 1)
-				*(uint8_t *)lg_image(&g, ref->sample[i] + i * 9) ^= 1;
+				*(uint8_t *)lg_image(&made.g, made.ref->sample[i] + i * 9) ^= 1;
 	}
 	// at another place there is nothing of it, nor where memory ends
 	gpa_t proof;
-	ck_assert_uint_eq(lnx_reference_match(ref, &g.m.guest, GPA(g.image + 0x10000), &proof), 0);
-	ck_assert_uint_eq(lnx_reference_match(ref, &g.m.guest, GPA(0), &proof), 0);
-	ck_assert_uint_eq(lnx_reference_match(ref, &g.m.guest, GPA(UINT64_MAX - 0x1000), &proof),
-			  0);
+	ck_assert_uint_eq(
+		lnx_reference_match(made.ref, &made.g.m.guest, GPA(made.g.image + 0x10000), &proof),
+		0);
+	ck_assert_uint_eq(lnx_reference_match(made.ref, &made.g.m.guest, GPA(0), &proof), 0);
+	ck_assert_uint_eq(
+		lnx_reference_match(made.ref, &made.g.m.guest, GPA(UINT64_MAX - 0x1000), &proof),
+		0);
 	done();
 }
 END_TEST
@@ -236,10 +174,10 @@ START_TEST(samples_are_apart_from_each_other)
 	make(&forms[2]);
 	open_image();
 	for (size_t i = 1; i < LNX_SAMPLES; i++)
-		ck_assert_uint_ge(ref->sample[i] - ref->sample[i - 1], LNX_SAMPLE_BYTES);
-	ck_assert_uint_ge(ref->sample[0], g.table + g.symtab.names);
-	ck_assert_uint_lt(ref->sample[LNX_SAMPLES - 1] + LNX_SAMPLE_BYTES,
-			  g.table + g.symtab.markers);
+		ck_assert_uint_ge(made.ref->sample[i] - made.ref->sample[i - 1], LNX_SAMPLE_BYTES);
+	ck_assert_uint_ge(made.ref->sample[0], made.g.table + made.g.symtab.names);
+	ck_assert_uint_lt(made.ref->sample[LNX_SAMPLES - 1] + LNX_SAMPLE_BYTES,
+			  made.g.table + made.g.symtab.markers);
 	done();
 }
 END_TEST
@@ -250,14 +188,16 @@ START_TEST(kernel_is_found_with_three_samples_missing_but_not_with_four)
 		make(&forms[2]);
 		open_image();
 		for (int i = 0; i < lost; i++)
-			memset(lg_image(&g, ref->sample[2 * i % 7]), 0xee, LNX_SAMPLE_BYTES);
-		memset(lg_image(&g, g.table + g.symtab.token_table), 0, 512);
+			memset(lg_image(&made.g, made.ref->sample[2 * i % 7]), 0xee,
+			       LNX_SAMPLE_BYTES);
+		memset(lg_image(&made.g, made.g.table + made.g.symtab.token_table), 0, 512);
 		if (lost == 3) {
-			expect_found(LNX_BY_REFERENCE, LNX_BY_REGISTERS, LNX_BY_BTF);
+			expect_found(by_image(), LNX_BY_REFERENCE, LNX_BY_REGISTERS, LNX_BY_BTF);
 		} else {
-			ck_assert_int_eq(find(), GS_ENOENT);
-			ck_assert_ptr_nonnull(strstr(err.text, "the kernel image given is not in "
-							       "guest memory, nor is another"));
+			ck_assert_int_eq(find(by_image()), GS_ENOENT);
+			ck_assert_ptr_nonnull(strstr(made.err.text,
+						     "the kernel image given is not in "
+						     "guest memory, nor is another"));
 		}
 		done();
 	}
@@ -275,7 +215,8 @@ static void open_another(const struct lg_form *form)
 	lg_create(&other, form);
 	uint8_t *image = image_make(&other, 0, &size);
 	struct image_file f = image_file_make(image, size);
-	ck_assert_msg(lnx_reference_open(f.path, &ref, &err) == GS_OK, "%s", err.text);
+	ck_assert_msg(lnx_reference_open(f.path, &made.ref, &made.err) == GS_OK, "%s",
+		      made.err.text);
 	image_file_close(&f);
 	free(image);
 	lg_destroy(&other);
@@ -286,8 +227,8 @@ START_TEST(image_of_another_kernel_is_ignored)
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
 		make(&forms[i]);
 		open_another(&(struct lg_form){ .style = forms[i].style, .many = true });
-		expect_found(LNX_BY_REGISTERS, LNX_BY_REGISTERS, LNX_BY_BTF);
-		ck_assert_uint_eq(lnx_kernel_found(k)->candidates, 1);
+		expect_found(by_image(), LNX_BY_REGISTERS, LNX_BY_REGISTERS, LNX_BY_BTF);
+		ck_assert_uint_eq(lnx_kernel_found(made.k)->candidates, 1);
 		done();
 	}
 }
@@ -305,9 +246,9 @@ START_TEST(types_of_another_kernel_are_not_used)
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
 		make(&(struct lg_form){ .style = 'A', .no_types = true });
 		open_another(&others[i]);
-		ck_assert(ref->has_types);
-		ck_assert_int_eq(find(), GS_ENOENT);
-		ck_assert_msg(strstr(err.text, "CONFIG_DEBUG_INFO_BTF"), "%s", err.text);
+		ck_assert(made.ref->has_types);
+		ck_assert_int_eq(find(by_image()), GS_ENOENT);
+		ck_assert_msg(strstr(made.err.text, "CONFIG_DEBUG_INFO_BTF"), "%s", made.err.text);
 		done();
 	}
 }
@@ -320,8 +261,8 @@ START_TEST(symbol_tables_are_the_same_by_names_and_distances)
 
 	make(&forms[1]);
 	open_image();
-	ck_assert_int_eq(kallsyms_copy(&ref->ks, &a), GS_OK);
-	ck_assert_int_eq(kallsyms_copy(&ref->ks, &b), GS_OK);
+	ck_assert_int_eq(kallsyms_copy(&made.ref->ks, &a), GS_OK);
+	ck_assert_int_eq(kallsyms_copy(&made.ref->ks, &b), GS_OK);
 	kallsyms_rebase(&b, 0x1234567);
 	ck_assert(kallsyms_is_same(&a, &b));
 	b.address[b.n - 1]++;
@@ -352,8 +293,8 @@ START_TEST(base_that_was_written_over_is_not_believed)
 		for (size_t b = 0; b < ARRAY_SIZE(bases); b++) {
 			make(&forms[i]);
 			open_image();
-			memcpy(lg_image(&g, g.table + g.symtab.base), &bases[b], 8);
-			expect_found(LNX_BY_REFERENCE, LNX_BY_REGISTERS, LNX_BY_BTF);
+			memcpy(lg_image(&made.g, made.g.table + made.g.symtab.base), &bases[b], 8);
+			expect_found(by_image(), LNX_BY_REFERENCE, LNX_BY_REGISTERS, LNX_BY_BTF);
 			done();
 		}
 	}
@@ -379,7 +320,7 @@ static enum gs_code read_of_data(void *priv, gpa_t at, void *buf, size_t len)
 	(void)priv;
 	if (!gs_in_range(at.a, len, data_start, data_end - data_start))
 		ck_abort_msg("%#" PRIx64 " was never written, but is read", at.a);
-	memcpy(buf, lg_at(&g, at.a), len);
+	memcpy(buf, lg_at(&made.g, at.a), len);
 	return GS_OK;
 }
 
@@ -388,25 +329,25 @@ START_TEST(memory_that_was_never_written_is_not_read)
 {
 	make(&(struct lg_form){ .style = 'B', .ram_size = UINT64_C(16) << 20 });
 	open_image();
-	data_start = g.image;
-	data_end = g.next_page;
-	g.ops.next_data = one_stretch;
-	g.ops.read = read_of_data;
+	data_start = made.g.image;
+	data_end = made.g.next_page;
+	made.g.ops.next_data = one_stretch;
+	made.g.ops.read = read_of_data;
 	// with more before it than the image takes, and its first pages given back
-	g.m.ranges[0] =
-		(struct guest_range){ GPA(g.ram_start - 0x400000), g.ram_size + 0x400000, NULL };
-	expect_found(LNX_BY_REFERENCE, LNX_BY_REGISTERS, LNX_BY_BTF);
-	lnx_kernel_destroy(k);
-	data_start = g.image + LG_STEXT;
-	expect_found(LNX_BY_REFERENCE, LNX_BY_REGISTERS, LNX_BY_BTF);
-	lnx_kernel_destroy(k);
+	made.g.m.ranges[0] = (struct guest_range){ GPA(made.g.ram_start - 0x400000),
+						   made.g.ram_size + 0x400000, NULL };
+	expect_found(by_image(), LNX_BY_REFERENCE, LNX_BY_REGISTERS, LNX_BY_BTF);
+	lnx_kernel_destroy(made.k);
+	data_start = made.g.image + LG_STEXT;
+	expect_found(by_image(), LNX_BY_REFERENCE, LNX_BY_REGISTERS, LNX_BY_BTF);
+	lnx_kernel_destroy(made.k);
 	forget_registers();
 	// nothing of the image is there
-	data_start = g.next_page - 4096;
-	ck_assert_int_eq(find(), GS_ENOENT);
+	data_start = made.g.next_page - 4096;
+	ck_assert_int_eq(find(by_image()), GS_ENOENT);
 	// nothing at all
 	data_end = 0;
-	ck_assert_int_eq(find(), GS_ENOENT);
+	ck_assert_int_eq(find(by_image()), GS_ENOENT);
 	done();
 }
 END_TEST

@@ -5,68 +5,8 @@
 #include <string.h>
 
 #include "introspect/linux/finder.h"
-#include "tests/unit/linux/linux_guest.h"
+#include "tests/unit/linux/found_kernel.h"
 #include "tests/unit/linux/suites.h"
-
-static struct linux_guest g;
-static struct lnx_kernel *k;
-static struct gs_error err;
-
-static enum gs_code find(const struct lnx_hints *hints)
-{
-	err = (struct gs_error){ 0 };
-	k = NULL;
-	return lnx_kernel_find(&g.m.guest, g.m.regs, g.m.guest.vcpu_count, hints, &k, &err);
-}
-
-static void make(const struct lg_form *form)
-{
-	lg_create(&g, form);
-	lg_populate(&g);
-}
-
-static void done(void)
-{
-	lnx_kernel_destroy(k);
-	k = NULL;
-	lg_destroy(&g);
-}
-
-static void forget_registers(void)
-{
-	memset(g.m.regs, 0, sizeof(g.m.regs));
-}
-
-/* The kernel itself, and how it was found. */
-static void expect_found(const struct lnx_hints *hints, enum lnx_way symbols, enum lnx_way place)
-{
-	ck_assert_msg(find(hints) == GS_OK, "style %c, pages of %u bits, addresses of %u: %s",
-		      g.form.style, g.form.granule_bits, g.form.va_bits, err.text);
-	const struct lnx_found *f = lnx_kernel_found(k);
-	struct lnx_kernel_info info = lnx_kernel_info_get(k);
-
-	ck_assert_str_eq(lnx_way_name(f->symbols_by), lnx_way_name(symbols));
-	ck_assert_str_eq(lnx_way_name(f->place_by), lnx_way_name(place));
-	ck_assert_str_eq(lnx_way_name(f->types_by), lnx_way_name(LNX_BY_BTF));
-	ck_assert_uint_eq(f->symbols_at.a, g.image + g.table + g.symtab.token_table);
-	ck_assert_uint_ge(f->candidates, 1);
-	ck_assert_uint_eq(info.voffset, g.voffset);
-	ck_assert_uint_eq(info.text, lg_symbol(&g, "_stext"));
-	ck_assert_uint_eq(info.page_size, g.page);
-	ck_assert_uint_eq(info.va_bits, g.form.va_bits);
-	ck_assert_uint_eq(info.symbols, g.symbol_count);
-	ck_assert_uint_eq(lnx_init_task(k).a, g.init.address);
-	ck_assert(lnx_kernel_is_current(k, &g.m.guest));
-}
-
-static void expect_not_found(enum gs_code code, const char *text)
-{
-	enum gs_code rc = find(NULL);
-
-	ck_assert_msg(rc == code && err.code == code, "%d, %d: %s", rc, err.code, err.text);
-	ck_assert_msg(strstr(err.text, text), "%s", err.text);
-	ck_assert_ptr_null(k);
-}
 
 static const struct lg_form forms[] = {
 	{ .style = 'A', .old = true },
@@ -81,9 +21,9 @@ START_TEST(registers_are_said_to_have_led_to_the_kernel)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
 		make(&forms[i]);
-		expect_found(NULL, LNX_BY_REGISTERS, LNX_BY_REGISTERS);
-		ck_assert_uint_eq(lnx_kernel_found(k)->candidates, 1);
-		ck_assert_int_eq(lnx_kernel_found(k)->evidence, 2);
+		expect_found_alone(NULL, LNX_BY_REGISTERS, LNX_BY_REGISTERS);
+		ck_assert_uint_eq(lnx_kernel_found(made.k)->candidates, 1);
+		ck_assert_int_eq(lnx_kernel_found(made.k)->evidence, 2);
 		done();
 	}
 }
@@ -95,9 +35,9 @@ START_TEST(registers_may_lead_to_the_place_only)
 	for (size_t i = 0; i < 3; i++) {
 		make(&forms[i]);
 		for (uint32_t v = 0; v < 2; v++)
-			g.m.regs[v].valid &= ~(uint32_t)GUEST_REGS_VBAR;
-		expect_found(NULL, LNX_BY_SCAN, LNX_BY_REGISTERS);
-		ck_assert_int_eq(lnx_kernel_found(k)->evidence, 2);
+			made.g.m.regs[v].valid &= ~(uint32_t)GUEST_REGS_VBAR;
+		expect_found_alone(NULL, LNX_BY_SCAN, LNX_BY_REGISTERS);
+		ck_assert_int_eq(lnx_kernel_found(made.k)->evidence, 2);
 		done();
 	}
 }
@@ -107,9 +47,9 @@ START_TEST(vmcoreinfo_is_said_to_have_led_to_the_kernel)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
 		make(&forms[i]);
-		struct lnx_hints hints = lg_vmcoreinfo(&g, NULL);
+		struct lnx_hints hints = lg_vmcoreinfo(&made.g, NULL);
 		forget_registers();
-		expect_found(&hints, LNX_BY_VMCOREINFO, LNX_BY_VMCOREINFO);
+		expect_found_alone(&hints, LNX_BY_VMCOREINFO, LNX_BY_VMCOREINFO);
 		done();
 	}
 }
@@ -128,9 +68,9 @@ START_TEST(vmcoreinfo_that_lacks_lines_helps_as_far_as_it_goes)
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		make(&forms[i]);
-		struct lnx_hints hints = lg_vmcoreinfo(&g, rows[i].without);
+		struct lnx_hints hints = lg_vmcoreinfo(&made.g, rows[i].without);
 		forget_registers();
-		expect_found(&hints, rows[i].symbols, rows[i].place);
+		expect_found_alone(&hints, rows[i].symbols, rows[i].place);
 		done();
 	}
 }
@@ -157,9 +97,9 @@ START_TEST(vmcoreinfo_that_lies_does_not_hide_the_kernel)
 		struct lnx_hints hints = { .vmcoreinfo = lies[i],
 					   .vmcoreinfo_size = strlen(lies[i]) };
 		forget_registers();
-		ck_assert_msg(find(&hints) == GS_OK, "%zu: %s", i, err.text);
-		ck_assert_uint_eq(lnx_kernel_info_get(k).voffset, g.voffset);
-		ck_assert_uint_eq(lnx_kernel_found(k)->place_by, LNX_BY_SCAN);
+		ck_assert_msg(find(&hints) == GS_OK, "%zu: %s", i, made.err.text);
+		ck_assert_uint_eq(lnx_kernel_info_get(made.k).voffset, made.g.voffset);
+		ck_assert_uint_eq(lnx_kernel_found(made.k)->place_by, LNX_BY_SCAN);
 		done();
 	}
 }
@@ -173,7 +113,7 @@ START_TEST(table_of_many_symbols_is_met_by_samples)
 		form.many = true;
 		make(&form);
 		forget_registers();
-		expect_found(NULL, LNX_BY_SAMPLING, LNX_BY_SCAN);
+		expect_found_alone(NULL, LNX_BY_SAMPLING, LNX_BY_SCAN);
 		done();
 	}
 }
@@ -184,7 +124,7 @@ START_TEST(table_of_few_symbols_is_met_by_the_scan)
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
 		make(&forms[i]);
 		forget_registers();
-		expect_found(NULL, LNX_BY_SCAN, LNX_BY_SCAN);
+		expect_found_alone(NULL, LNX_BY_SCAN, LNX_BY_SCAN);
 		done();
 	}
 }
@@ -209,12 +149,12 @@ START_TEST(samples_are_taken_of_what_was_written)
 {
 	make(&(struct lg_form){ .style = 'B', .many = true, .ram = UINT64_C(0x80000000) });
 	forget_registers();
-	g.ops.next_data = all_but_a_hole;
-	hole_start = g.ram_start;
-	hole_end = g.image + 0x1000; // not a place for samples
-	expect_found(NULL, LNX_BY_SAMPLING, LNX_BY_SCAN);
-	lnx_kernel_destroy(k);
-	hole_end = g.ram_start + g.ram_size;
+	made.g.ops.next_data = all_but_a_hole;
+	hole_start = made.g.ram_start;
+	hole_end = made.g.image + 0x1000; // not a place for samples
+	expect_found_alone(NULL, LNX_BY_SAMPLING, LNX_BY_SCAN);
+	lnx_kernel_destroy(made.k);
+	hole_end = made.g.ram_start + made.g.ram_size;
 	expect_not_found(GS_ENOENT, "no kernel symbol table in guest memory");
 	done();
 }
@@ -226,28 +166,32 @@ START_TEST(tables_may_lie_in_two_ranges)
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
 		make(&forms[i]);
 		forget_registers();
-		const size_t cuts[] = { g.symtab.offsets + 100,	    g.symtab.num_syms,
-					g.symtab.names + 1000,	    g.symtab.markers + 4,
-					g.symtab.token_table,	    g.symtab.token_table + 100,
-					g.symtab.token_index,	    g.symtab.token_index + 100,
-					g.symtab.token_index + 512, g.symtab.size };
+		const size_t cuts[] = {
+			made.g.symtab.offsets + 100,	 made.g.symtab.num_syms,
+			made.g.symtab.names + 1000,	 made.g.symtab.markers + 4,
+			made.g.symtab.token_table,	 made.g.symtab.token_table + 100,
+			made.g.symtab.token_index,	 made.g.symtab.token_index + 100,
+			made.g.symtab.token_index + 512, made.g.symtab.size
+		};
 
 		for (size_t c = 0; c < ARRAY_SIZE(cuts); c++) {
-			const uint64_t at = g.image - g.ram_start + g.table + cuts[c];
+			const uint64_t at =
+				made.g.image - made.g.ram_start + made.g.table + cuts[c];
 
-			g.m.guest.range_count = 0;
-			ck_assert_int_eq(memory_guest_add(&g.m, GPA(g.ram_start), g.ram, at),
-					 GS_OK);
-			ck_assert_int_eq(memory_guest_add(&g.m, GPA(g.ram_start + at), g.ram + at,
-							  g.ram_size - at),
+			made.g.m.guest.range_count = 0;
+			ck_assert_int_eq(
+				memory_guest_add(&made.g.m, GPA(made.g.ram_start), made.g.ram, at),
+				GS_OK);
+			ck_assert_int_eq(memory_guest_add(&made.g.m, GPA(made.g.ram_start + at),
+							  made.g.ram + at, made.g.ram_size - at),
 					 GS_OK);
 			// by a sample where a range begins, or by the scan
 			ck_assert_msg(find(NULL) == GS_OK, "style %c, %zu: %s", forms[i].style, c,
-				      err.text);
-			ck_assert_uint_eq(lnx_kernel_info_get(k).voffset, g.voffset);
-			ck_assert_uint_eq(lnx_kernel_info_get(k).symbols, g.symbol_count);
-			lnx_kernel_destroy(k);
-			k = NULL;
+				      made.err.text);
+			ck_assert_uint_eq(lnx_kernel_info_get(made.k).voffset, made.g.voffset);
+			ck_assert_uint_eq(lnx_kernel_info_get(made.k).symbols, made.g.symbol_count);
+			lnx_kernel_destroy(made.k);
+			made.k = NULL;
 		}
 		done();
 	}
@@ -273,9 +217,9 @@ START_TEST(vcpus_with_the_same_vectors_are_one)
 	for (uint32_t vcpus = 1; vcpus <= 8; vcpus *= 2) {
 		make(&(struct lg_form){ .vcpus = vcpus, .no_table = true });
 		for (uint32_t v = 0; v < vcpus; v++)
-			g.m.regs[v].vbar_el1 += 0x800 * v; // those of the workaround are apart
-		g.ops.read = count_large_reads;
-		g.m.ranges[0].host = NULL;
+			made.g.m.regs[v].vbar_el1 += 0x800 * v; // those of the workaround are apart
+		made.g.ops.read = count_large_reads;
+		made.g.m.ranges[0].host = NULL;
 		large_reads = 0;
 		expect_not_found(GS_ENOENT, "no kernel symbol table");
 		if (vcpus == 1)
@@ -294,11 +238,11 @@ START_TEST(memory_full_of_ascending_words_does_not_hide_the_table)
 
 	make(&(struct lg_form){ .style = 'B', .ram_size = ram_size });
 	forget_registers();
-	uint32_t *word = lg_at(&g, g.ram_start + (UINT64_C(4) << 20));
+	uint32_t *word = lg_at(&made.g, made.g.ram_start + (UINT64_C(4) << 20));
 	for (uint32_t i = 0; i < (8u << 20) / 4; i++)
 		word[i] = 0x1000 + 16 * (i % 0x100000);
-	expect_found(NULL, LNX_BY_SAMPLING,
-		     LNX_BY_SCAN); // the kernel lies within reach of the first
+	expect_found_alone(NULL, LNX_BY_SAMPLING,
+			   LNX_BY_SCAN); // the kernel lies within reach of the first
 	done();
 }
 END_TEST
@@ -432,7 +376,7 @@ static bool find_text(const struct lnx_kernel *of, char *text, size_t *size)
 {
 	memset(text, '!', LNX_VMCOREINFO_MAX);
 	*size = 5;
-	return lnx_vmcoreinfo_find(&g.m.guest, of, text, size);
+	return lnx_vmcoreinfo_find(&made.g.m.guest, of, text, size);
 }
 
 START_TEST(vmcoreinfo_is_found_in_the_page_the_kernel_keeps_it_in)
@@ -442,22 +386,23 @@ START_TEST(vmcoreinfo_is_found_in_the_page_the_kernel_keeps_it_in)
 
 	make(&forms[2]);
 	ck_assert(!find_text(NULL, text, &size));
-	const struct lnx_hints own = lg_vmcoreinfo(&g, NULL);
-	const uint64_t at = lg_pages(&g, 4);
+	const struct lnx_hints own = lg_vmcoreinfo(&made.g, NULL);
+	const uint64_t at = lg_pages(&made.g, 4);
 	static const char incomplete[] = "OSRELEASE=5.10\n"
 					 "NUMBER(kimage_voffset)=0x1000\n";
 	static const char another[] = "OSRELEASE=5.10\n"
 				      "NUMBER(kimage_voffset)=0xffff800000000000\n"
 				      "SYMBOL(swapper_pg_dir)=ffff800040001000\n";
-	memcpy(lg_at(&g, at), incomplete, sizeof(incomplete));
-	memcpy(lg_at(&g, at + 0x1000), another, sizeof(another));
-	memcpy(lg_at(&g, at + 0x2008), own.vmcoreinfo, own.vmcoreinfo_size); // at no page's start
+	memcpy(lg_at(&made.g, at), incomplete, sizeof(incomplete));
+	memcpy(lg_at(&made.g, at + 0x1000), another, sizeof(another));
+	memcpy(lg_at(&made.g, at + 0x2008), own.vmcoreinfo,
+	       own.vmcoreinfo_size); // at no page's start
 	ck_assert(find_text(NULL, text, &size));
 	ck_assert_uint_eq(size, sizeof(another) - 1);
-	expect_found(NULL, LNX_BY_REGISTERS, LNX_BY_REGISTERS);
-	ck_assert(!find_text(k, text, &size));
-	memcpy(lg_at(&g, at + 0x3000), own.vmcoreinfo, own.vmcoreinfo_size);
-	ck_assert(find_text(k, text, &size));
+	expect_found_alone(NULL, LNX_BY_REGISTERS, LNX_BY_REGISTERS);
+	ck_assert(!find_text(made.k, text, &size));
+	memcpy(lg_at(&made.g, at + 0x3000), own.vmcoreinfo, own.vmcoreinfo_size);
+	ck_assert(find_text(made.k, text, &size));
 	ck_assert_uint_eq(size, own.vmcoreinfo_size);
 	ck_assert_mem_eq(text, own.vmcoreinfo, size);
 	done();
