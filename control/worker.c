@@ -121,10 +121,15 @@ static void run_snap(struct ctl_worker *w, struct ctl_job *job)
 	job->code = w->config.capture(w->config.arg, &request, &job->result, &job->err);
 	if (!job->code)
 		job->code = publish(job, job->result.data, job->result.size);
-	/* after the client has it: recording may wait for who reads the log */
-	if (w->config.btlogs && job->result.data)
-		ctl_btlogs_feed(w->config.btlogs, job->result.data, job->result.size);
-	free(GS_TAKE(job->result.data)); /* the numbers stay */
+}
+
+/* Record a capture that was answered: that may search the kernel, and wait for who reads the log. */
+static void feed(struct ctl_worker *w, void *data, const struct ss_result *result)
+{
+	/* without threads no kernel was found: not to be searched again for nothing */
+	if (data && w->config.btlogs && result->threads)
+		ctl_btlogs_feed(w->config.btlogs, data, result->size);
+	free(data);
 }
 
 static bool dump_goes_on(uint64_t done, uint64_t total, void *arg)
@@ -205,10 +210,15 @@ static void *worker_main(void *arg)
 			w->running = job;
 			pthread_mutex_unlock(&w->lock);
 			run(w, job);
+			void *data = GS_TAKE(job->result.data); /* the numbers stay */
+			const struct ss_result result = job->result;
 			pthread_mutex_lock(&w->lock);
 			w->running = NULL;
 			queue_put(&w->finished, job);
 			uv_async_send(&w->wake); /* under the lock: w cannot be closed yet */
+			pthread_mutex_unlock(&w->lock);
+			feed(w, data, &result); /* the job is the poster's again */
+			pthread_mutex_lock(&w->lock);
 		} else if (w->ending) {
 			break;
 		} else {

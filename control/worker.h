@@ -76,7 +76,7 @@ struct ctl_worker_config {
 				struct ss_result *result_out, struct gs_error *err);
 	void *arg;
 	struct lnx_hints hints;	   /* for dumps; what it points to is borrowed like guest */
-	struct ctl_btlogs *btlogs; /* fed by captures; borrowed like guest; NULL: none */
+	struct ctl_btlogs *btlogs; /* fed by captures once these are done; borrowed; NULL: none */
 };
 
 /** Counters of everything captured through one worker. */

@@ -5,9 +5,10 @@
 
 /*
  * Stopping. A vCPU is out of the guest unless it is VCPU_RUNNING; it becomes that, and only that,
- * in vcpu_may_run(), under the lock, when neither a stop, nor a hold of it alone, nor an end is in force. Whoever wants it
- * out sets immediate_exit under the same lock and then kicks; vcpu_may_run() clears immediate_exit.
- * So either the vCPU sees the stop before it runs, or the stop sees it running: no kick is lost.
+ * in vcpu_may_run(), under the lock, when no stop, no hold of it alone and no end is in force.
+ * Whoever wants it out sets immediate_exit under the same lock and then kicks; vcpu_may_run()
+ * clears immediate_exit. So either the vCPU sees the stop before it runs, or the stop sees it
+ * running: no kick is lost.
  *
  * A vCPU's thread looks for a stop only after KVM_RUN has returned EINTR, which with immediate_exit
  * set it does after completing the access of the last exit: registers are then whole.

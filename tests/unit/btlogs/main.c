@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
-#include "control/btlogs.h"
+#include "control/btlogs_priv.h"
+#include "control/worker.h"
 #include "introspect/btlog/book.h"
 #include "introspect/stackshot/stackshot.h"
 #include "tests/unit/linux/linux_guest.h"
@@ -137,6 +139,65 @@ START_TEST(disabled_log_takes_nothing_and_reset_empties)
 	ctl_btlogs_stats_get(b, &s);
 	ck_assert(s.threads.enabled);
 	ck_assert_uint_eq(s.threads.held, 0);
+	done();
+}
+END_TEST
+
+static enum gs_code capture(void *arg, const struct ss_request *request,
+			    struct ss_result *result_out, struct gs_error *e)
+{
+	return ss_capture(arg, request, result_out, e);
+}
+
+static bool is_done;
+
+static void on_done(struct ctl_job *job)
+{
+	ck_assert_msg(job->code == GS_OK, "%s", job->err.text);
+	ck_assert_ptr_null(job->result.data);
+	close(job->fd);
+	is_done = true;
+}
+
+static void fell_due(uv_timer_t *timer)
+{
+	uv_stop(timer->loop);
+}
+
+/* Who asked for a capture does not wait for the logs; what is asked of them next has it. */
+START_TEST(capture_is_answered_before_it_is_recorded)
+{
+	static struct ctl_job job = { .kind = CTL_JOB_SNAP, .pid = SS_PID_ALL, .done = on_done };
+	static struct ctl_btlogs_stats s;
+	struct ctl_worker *w;
+	struct ss_session *session;
+	uv_loop_t loop;
+	uv_timer_t patience;
+
+	make(&(struct lg_form){ .style = 'A' });
+	ck_assert_int_eq(ss_session_create(&g.m.guest, &session, &err), GS_OK);
+	ck_assert_int_eq(uv_loop_init(&loop), 0);
+	ck_assert_int_eq(uv_timer_init(&loop, &patience), 0);
+	ck_assert_int_eq(uv_timer_start(&patience, fell_due, 60000, 0), 0);
+	const struct ctl_worker_config config = {
+		.guest = &g.m.guest, .capture = capture, .arg = session, .btlogs = b
+	};
+	ck_assert_int_eq(ctl_worker_create(&loop, &config, &w, &err), GS_OK);
+
+	pthread_mutex_lock(&b->lock); /* somebody reads the logs */
+	ctl_worker_post(w, &job);
+	while (!is_done && uv_run(&loop, UV_RUN_ONCE) && uv_is_active((uv_handle_t *)&patience))
+		;
+	pthread_mutex_unlock(&b->lock);
+	ck_assert(is_done);
+	ctl_worker_close(w); /* has recorded it */
+	ctl_btlogs_stats_get(b, &s);
+	ck_assert_uint_eq(s.threads.held, job.result.threads + g.form.vcpus);
+
+	uv_close((uv_handle_t *)&patience, NULL);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	ck_assert_int_eq(uv_loop_close(&loop), 0);
+	ss_session_destroy(session);
 	done();
 }
 END_TEST
@@ -363,6 +424,7 @@ int main(void)
 
 	tcase_add_test(c, every_thread_of_a_capture_is_recorded);
 	tcase_add_test(c, disabled_log_takes_nothing_and_reset_empties);
+	tcase_add_test(c, capture_is_answered_before_it_is_recorded);
 	tcase_add_test(c, log_of_another_name_is_refused);
 	tcase_add_test(c, guest_without_a_kernel_has_no_logs);
 	tcase_add_test(c, limits_are_checked);
