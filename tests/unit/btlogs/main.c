@@ -422,6 +422,7 @@ int main(void)
 	Suite *s = suite_create("control/btlogs");
 	TCase *c = tcase_create("logs");
 
+	tcase_set_timeout(c, 120); /* other programs may have the CPUs */
 	tcase_add_test(c, every_thread_of_a_capture_is_recorded);
 	tcase_add_test(c, disabled_log_takes_nothing_and_reset_empties);
 	tcase_add_test(c, capture_is_answered_before_it_is_recorded);
@@ -430,6 +431,7 @@ int main(void)
 	tcase_add_test(c, limits_are_checked);
 	suite_add_tcase(s, c);
 	c = tcase_create("sampling");
+	tcase_set_timeout(c, 120);
 	tcase_add_test(c, running_vcpus_are_sampled_one_at_a_time);
 	tcase_add_test(c, user_mode_is_a_frame_of_its_own);
 	tcase_add_test(c, vcpu_that_cannot_be_stopped_is_counted);
