@@ -231,6 +231,8 @@ struct lnx_view {
 	uint64_t reads;		     /* successful copies */
 	uint64_t bytes;		     /* copied */
 	uint64_t faults[A64_FAULTS]; /* failed translations by reason */
+	bool is_timed;		     /* measure how long these take */
+	uint64_t fault_ns;
 };
 
 void lnx_view_init(struct lnx_view *v, const struct lnx_kernel *k, const struct guest *g);

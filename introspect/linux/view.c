@@ -2,6 +2,7 @@
 /* Reading the guest's kernel memory: translation cache, words, lists. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "introspect/linux/kernel.h"
 
 #define TLB_PAGE   UINT64_C(4096)
@@ -91,10 +92,13 @@ static gpa_t place_in(const struct lnx_tlb_entry *e, gva_t va)
 static enum gs_code translate(struct lnx_view *v, gva_t va, gpa_t *pa_out)
 {
 	const struct lnx_tlb_entry *e;
+	uint64_t start = v->is_timed ? gs_clock_ns() : 0;
 	enum a64_fault f = lookup(v, va, &e);
 
 	if (f) {
 		v->faults[f]++;
+		if (v->is_timed)
+			v->fault_ns += gs_clock_ns() - start;
 		return GS_EFAULT;
 	}
 	*pa_out = place_in(e, va);

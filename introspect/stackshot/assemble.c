@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "introspect/stackshot/capture.h"
+#include "introspect/stackshot/request.h"
 #include "kcdata/stackshot_types.h"
 
 /* Head and tail without their arrays: definitions of our types and some twenty small records. */
@@ -211,18 +212,89 @@ static enum kcd_code write_head(struct kcd_writer *w, const struct ss_engine *e)
 	TRY(kcd_append_u64(w, "stackshot_in_flags", t->request->flags | KCD_SS_KCDATA_FORMAT));
 	TRY(kcd_append_u32(w, "stackshot_in_pid", (uint32_t)t->request->pid));
 	TRY(kcd_append_u64(w, "system_state_flags", KCD_SS_USER64 | KCD_SS_KERNEL64));
-	if (k) {
+	/* a delta has none of what does not change: who reads it has the capture it follows */
+	if (t->since_ns)
+		TRY(kcd_append(w, KCD_SS_DELTA_SINCE_TIMESTAMP, &t->since_ns, sizeof(t->since_ns)));
+	if (k && !t->since_ns) {
 		TRY(kcd_append(w, KCD_SS_KERN_PAGE_SIZE, &info.page_size, sizeof(info.page_size)));
 		TRY(kcd_append_string(w, KCD_SS_OSVERSION, lnx_kernel_banner(k),
 				      KCD_SS_OSVERSION_MAX));
 		TRY(kcd_append_string(w, KCD_SS_OS_BUILD_VERSION, info.release,
 				      KCD_SS_OSVERSION_MAX));
 	}
-	TRY(kcd_append(w, KCD_TYPE_TIMEBASE, &nanoseconds, sizeof(nanoseconds)));
+	if (!t->since_ns)
+		TRY(kcd_append(w, KCD_TYPE_TIMEBASE, &nanoseconds, sizeof(nanoseconds)));
 	TRY(kcd_append(w, KCD_TYPE_MACH_ABSOLUTE_TIME, &t->start_ns, sizeof(t->start_ns)));
 	TRY(kcd_append(w, KCD_TYPE_USECS_SINCE_EPOCH, &t->wall_us, sizeof(t->wall_us)));
 	TRY(kcd_append(w, SS_RECORD_GUEST, &guest, sizeof(guest)));
 	return kcd_append_array(w, SS_RECORD_VCPU, g->vcpu_count, sizeof(t->vcpu[0]), t->vcpu);
+}
+
+static uint32_t workers_at_work(const struct ss_engine *e)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < e->workers; i++)
+		n += e->worker[i]->times.end_ns != 0;
+	return n;
+}
+
+/* How long each worker did what, and how much it did; ticks are nanoseconds. */
+static struct kcd_latency_cpu worker_latency(const struct ss_engine *e, uint32_t i)
+{
+	const struct ss_worker *w = e->worker[i];
+	static const int32_t cluster_type[] = {
+		[SS_CLUSTER_SAME] = 0,
+		[SS_CLUSTER_LITTLE] = 1,
+		[SS_CLUSTER_BIG] = 2,
+	};
+	const struct kcd_latency_cpu latency = {
+		.cpu_number = (int32_t)i,
+		.cluster_type = cluster_type[w->kind],
+		.init_latency_mt = w->times.queue_ns - w->times.begin_ns,
+		.workqueue_latency_mt = w->times.waited_ns,
+		.total_latency_mt = w->times.end_ns - w->times.begin_ns,
+		.tasks_processed = w->items,
+		.threads_processed = w->threads,
+		.faulting_time_mt = w->v.fault_ns,
+		.total_buf = w->asked,
+		.intercluster_buf_used = w->foreign,
+	};
+
+	return latency;
+}
+
+static enum kcd_code write_latency(struct kcd_writer *w, const struct ss_engine *e)
+{
+	const struct ss_try *t = &e->t;
+	const bool parallel = ss_request_is_parallel(t->request);
+	const struct kcd_latency_collection_v2 all = {
+		.latency_version = 2,
+		.setup_latency_mt = t->setup_ns,
+		.total_task_iteration_latency_mt = parallel ? 0 : t->collect_ns - t->setup_ns,
+		.task_queue_building_latency_mt = parallel ? t->walk_ns : 0,
+		.cpu_wait_latency_mt = t->wait_ns,
+		.buffer_size = ss_storage_size(&e->storage),
+		.buffer_used = ss_storage_used(&e->storage),
+		.buffer_overhead = ss_storage_lost(&e->storage),
+		.buffer_count = e->storage.buffers,
+	};
+	const uint32_t workers = workers_at_work(e);
+	void *room;
+
+	if (t->request->flags & KCD_SS_DISABLE_LATENCY_INFO)
+		return KCD_OK;
+	TRY(kcd_reserve_array(w, KCD_SS_LATENCY_INFO_CPU, workers, sizeof(struct kcd_latency_cpu),
+			      &room));
+	uint8_t *out = room;
+	for (uint32_t i = 0; i < e->workers; i++) {
+		if (!e->worker[i]->times.end_ns)
+			continue;
+		struct kcd_latency_cpu latency = worker_latency(e, i);
+		memcpy(out, &latency, sizeof(latency));
+		out += sizeof(latency);
+	}
+	return kcd_append(w, KCD_SS_LATENCY_INFO, &all, sizeof(all));
 }
 
 static enum kcd_code write_tail(struct kcd_writer *w, const struct ss_engine *e,
@@ -243,6 +315,14 @@ static enum kcd_code write_tail(struct kcd_writer *w, const struct ss_engine *e,
 		.reads = t->reads,
 		.bytes = t->bytes,
 		.tries = tries,
+		.fault_ns = t->fault_ns,
+		.buffer_size = ss_storage_size(&e->storage),
+		.buffer_used = ss_storage_used(&e->storage),
+		.buffer_overhead = ss_storage_lost(&e->storage),
+		.buffers = e->storage.buffers,
+		.workers = workers_at_work(e),
+		.same_tasks = t->same_tasks,
+		.same_threads = t->same_threads,
 	};
 	/* the idle task and its threads have containers, too, but are none of the processes */
 	uint64_t task_containers = t->tasks + t->idle_tasks;
@@ -260,6 +340,7 @@ static enum kcd_code write_tail(struct kcd_writer *w, const struct ss_engine *e,
 	if (t->missing_listed)
 		TRY(kcd_append_array(w, SS_RECORD_MISSING, t->missing_listed, sizeof(t->missing[0]),
 				     t->missing));
+	TRY(write_latency(w, e));
 	TRY(kcd_append(w, SS_RECORD_TIMES, &times, sizeof(times)));
 	TRY(kcd_append(w, KCD_SS_DURATION, &duration, sizeof(duration)));
 	TRY(kcd_append_u64(w, "stackshot_tries", tries));
@@ -267,12 +348,29 @@ static enum kcd_code write_tail(struct kcd_writer *w, const struct ss_engine *e,
 	return kcd_append_u64(w, "stackshot_out_flags", t->request->flags | KCD_SS_KCDATA_FORMAT);
 }
 
+/* The processes of which a delta says only that nothing has changed. */
+static enum kcd_code write_same_tasks(struct kcd_writer *w, const struct ss_engine *e)
+{
+	void *room;
+
+	TRY(kcd_reserve_array(w, KCD_SS_NONRUNNABLE_TASKS, e->t.same_tasks, sizeof(uint64_t),
+			      &room));
+	uint8_t *out = room;
+	for (uint32_t i = 0; i < e->t.items; i++) {
+		if (!e->item[i].is_same)
+			continue;
+		memcpy(out, &e->item[i].id, sizeof(e->item[i].id));
+		out += sizeof(e->item[i].id);
+	}
+	return KCD_OK;
+}
+
 static enum kcd_code write_items(struct kcd_writer *w, const struct ss_engine *e)
 {
 	for (uint32_t i = 0; i < e->t.items; i++)
 		if (e->item[i].records)
 			TRY(kcd_append_chain(w, e->item[i].records));
-	return KCD_OK;
+	return e->t.same_tasks ? write_same_tasks(w, e) : KCD_OK;
 }
 
 static size_t items_size(const struct ss_engine *e)
@@ -289,7 +387,8 @@ static enum gs_code build(const struct ss_engine *e, const struct symbols *names
 			  uint32_t tries, struct ss_result *r)
 {
 	const struct ss_try *t = &e->t;
-	size_t size = FIXED_BYTES + items_size(e) + e->s->g->vcpu_count * sizeof(t->vcpu[0]) +
+	size_t size = FIXED_BYTES + items_size(e) + t->same_tasks * sizeof(uint64_t) +
+		      e->s->g->vcpu_count * sizeof(t->vcpu[0]) +
 		      names->short_count * sizeof(names->shorts[0]) +
 		      names->long_count * sizeof(names->longs[0]) +
 		      t->missing_listed * sizeof(t->missing[0]);
@@ -298,7 +397,8 @@ static enum gs_code build(const struct ss_engine *e, const struct symbols *names
 
 	if (!data)
 		return GS_ENOSPC;
-	enum kcd_code rc = kcd_writer_init(&w, data, size, KCD_MAGIC_STACKSHOT, 0);
+	uint32_t magic = t->since_ns ? KCD_MAGIC_DELTA_STACKSHOT : KCD_MAGIC_STACKSHOT;
+	enum kcd_code rc = kcd_writer_init(&w, data, size, magic, 0);
 	(void)(rc || (rc = write_head(&w, e)) || (rc = write_items(&w, e)) ||
 	       (rc = write_tail(&w, e, names, prior_ns, tries)));
 	if (rc)

@@ -75,9 +75,10 @@ static enum gs_code find_kernel_locked(struct ss_session *s, const struct ss_req
 		return rc;
 
 	s->why_no_kernel = (struct gs_error){ 0 };
+	ss_history_deinit(&s->history);
 	/* not found is no failure of the capture: it then has the registers and says why */
 	if (!lnx_kernel_find(s->g, regs, s->g->vcpu_count, &s->hints, &k, &s->why_no_kernel))
-		/* release: pairs with the acquire in take_kernel() */
+		/* release: pairs with the acquire in take_kernel(); who is new has no history */
 		atomic_store_explicit(&s->k, k, memory_order_release);
 	return GS_OK;
 }
@@ -164,6 +165,8 @@ static void get_ready(struct ss_engine *e, const struct ss_request *q, const cha
 	(void)ss_context_setup(&e->context, say_deadline(e->s->g, q));
 	memset(&e->t, 0, sizeof(e->t));
 	e->t.request = q;
+	e->t.since_ns = q->since_ns;
+	e->t.is_timed = q->flags & SS_LATENCY_INFO;
 	e->why_no_kernel = why;
 	ss_storage_reset(&e->storage);
 	ss_queues_reset(&e->queues);
@@ -190,7 +193,7 @@ static enum gs_code run_ready(struct ss_engine *e, struct gs_error *err)
 		ss_context_wait_gone(&e->context);
 		return gs_wrap(err, rc, "stopping the guest");
 	}
-	t->start_ns = gs_clock_ns();
+	t->start_ns = e->worker[0]->times.begin_ns = gs_clock_ns();
 	t->wall_us = gs_clock_wall_us();
 	t->stop_ns = t->start_ns - start;
 	rc = ss_collect(e);
@@ -232,6 +235,9 @@ static enum gs_code finish(struct ss_engine *e, uint64_t prior_ns, uint32_t trie
 	r->complete = t->missing_count == 0;
 	r->tasks = t->tasks;
 	r->threads = t->threads;
+	r->same_tasks = t->same_tasks;
+	r->same_threads = t->same_threads;
+	r->start_ns = t->start_ns;
 	r->tries = tries;
 	r->stop_ns = t->stop_ns;
 	r->collect_ns = t->collect_ns;
@@ -251,8 +257,12 @@ static void remember_locked(struct ss_session *s)
 
 	if (e->t.request->pid != SS_PID_ALL)
 		return;
-	s->last_records = ss_storage_used(&e->storage);
 	s->last_tasks = e->t.longest;
+	/* a delta is small; the next full capture is not */
+	s->last_records =
+		(size_t)gs_max(e->t.since_ns ? s->last_records : 0, ss_storage_used(&e->storage));
+	if (s->remembers)
+		ss_history_update(&s->history, e);
 }
 
 static enum gs_code capture_locked(struct ss_session *s, const struct ss_request *q,
@@ -278,8 +288,9 @@ static enum gs_code capture_locked(struct ss_session *s, const struct ss_request
 			drop_kernel(e);
 			forget_kernel_locked(s);
 		} else if (!rc) {
-			remember_locked(s);
 			rc = finish(e, prior_ns, tries, r, err);
+			if (!rc)
+				remember_locked(s);
 			drop_kernel(e);
 			return rc;
 		} else if (t->resumed && rc == GS_ENOSPC) {
@@ -308,6 +319,9 @@ enum gs_code ss_session_prepare(struct ss_session *s, struct gs_error *err)
 static enum gs_code capture_ordinary(struct ss_session *s, const struct ss_request *q,
 				     struct ss_result *r, struct gs_error *err)
 {
+	if (q->since_ns && !s->remembers)
+		return gs_fail(err, GS_ENOTSUP,
+			       "a delta capture of a guest of which earlier captures are not kept");
 	if (!(q->flags & KCD_SS_TRYLOCK))
 		pthread_mutex_lock(&s->lock);
 	else if (pthread_mutex_trylock(&s->lock))

@@ -7,6 +7,7 @@
 
 #include "introspect/linux/linux.h"
 #include "introspect/stackshot/context.h"
+#include "introspect/stackshot/history.h"
 #include "introspect/stackshot/missing.h"
 #include "introspect/stackshot/pool.h"
 #include "introspect/stackshot/queue.h"
@@ -42,18 +43,22 @@ struct ss_try {
 	uint32_t items;		     /* of the engine's that count */
 	uint32_t longest;	     /* processes met: what the engine's max_tasks must hold */
 	uint32_t head_notes;	     /* of what is missing in no item */
+	uint64_t since_ns;	     /* delta: the time to compare with; 0: none is asked for */
+	bool is_timed;		     /* how long what took is to be recorded */
 	bool kernel_changed;
 	bool resumed; /* the guest was stopped and runs again: a failure is that of reading it */
 	uint64_t wall_us, start_ns; /* when the guest had stopped */
 	uint64_t stop_ns, collect_ns, resume_ns;
+	uint64_t setup_ns, walk_ns, wait_ns; /* of collect_ns: see collect.c */
 
 	/* after the guest runs again, from all workers */
 	uint32_t tasks, threads; /* idle ones not counted */
 	uint32_t idle_tasks, idle_threads;
-	uint64_t missing_count; /* may be larger than the list */
+	uint32_t same_tasks, same_threads; /* delta: only named */
+	uint64_t missing_count;		   /* may be larger than the list */
 	uint32_t missing_listed;
 	struct ss_missing_record missing[SS_MISSING_LISTED];
-	uint64_t reads, bytes, faults[A64_FAULTS];
+	uint64_t reads, bytes, faults[A64_FAULTS], fault_ns;
 };
 
 /** Everything that a capture works with: there is one for ordinary captures, and one for panics. */
@@ -80,6 +85,8 @@ struct ss_engine {
 
 struct ss_session {
 	struct ss_engine ordinary, panic;
+	struct ss_history history; /* empty unless remembers */
+	bool remembers;
 	struct guest *g;
 	struct lnx_hints hints;
 	uint64_t buffer_max;
@@ -90,7 +97,7 @@ struct ss_session {
 	struct gs_error why_no_kernel;
 	/*
 	 * Serialises ordinary captures; guards their engine but for its context, changes of k, and
-	 * last_… and why_no_kernel.
+	 * history, last_… and why_no_kernel.
 	 */
 	pthread_mutex_t lock;
 };

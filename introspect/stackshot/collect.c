@@ -2,6 +2,7 @@
 /* The stopped guest: its vCPUs, and the work for the workers. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "introspect/stackshot/capture.h"
 
 /* --- what is missing in no item --- */
@@ -212,8 +213,10 @@ static enum gs_code put_processes(struct ss_engine *e)
 static enum gs_code collect_tasks(struct ss_engine *e)
 {
 	struct ss_worker *w = e->worker[0];
+	uint64_t start = gs_clock_ns();
 	enum gs_code rc = put_processes(e);
 
+	e->t.walk_ns = gs_clock_ns() - start;
 	if (!rc && e->t.request->pid == SS_PID_ALL)
 		rc = ss_worker_do_idle(w);
 	return rc ? rc : ss_worker_run(w);
@@ -240,6 +243,7 @@ static enum gs_code collect(struct ss_engine *e)
 	}
 	find_currents(e);
 	e->item[0] = (struct ss_item){ .task = lnx_init_task(k) };
+	e->t.setup_ns = gs_clock_ns() - e->t.start_ns;
 	if (!ss_context_run(&e->context))
 		return GS_EBUSY;
 	return collect_tasks(e);
@@ -256,7 +260,9 @@ enum gs_code ss_collect(struct ss_engine *e)
 	if (rc)
 		ss_context_fail(&e->context, rc);
 	ss_context_leave(&e->context);
+	uint64_t start = gs_clock_ns();
 	ss_context_wait_done(&e->context);
+	e->t.wait_ns = gs_clock_ns() - start;
 	return ss_context_end(&e->context);
 }
 
@@ -318,6 +324,8 @@ static void sum_items(struct ss_engine *e)
 		}
 		t->tasks += item->is_task;
 		t->threads += item->threads;
+		t->same_tasks += item->is_same;
+		t->same_threads += item->same;
 		late += !item->is_done;
 	}
 	if (late)
@@ -334,6 +342,7 @@ void ss_collect_results(struct ss_engine *e)
 
 		t->reads += v->reads;
 		t->bytes += v->bytes;
+		t->fault_ns += v->fault_ns;
 		for (size_t f = 0; f < A64_FAULTS; f++)
 			t->faults[f] += v->faults[f];
 		t->longest = (uint32_t)gs_max(t->longest, e->worker[i]->longest);

@@ -118,11 +118,23 @@ static const struct kcd_field missing_fields[] = {
 };
 
 static const struct kcd_field times_fields[] = {
-	KCD_FIELD(struct ss_times_record, stop_ns),   KCD_FIELD(struct ss_times_record, collect_ns),
-	KCD_FIELD(struct ss_times_record, resume_ns), KCD_FIELD(struct ss_times_record, prior_ns),
-	KCD_FIELD(struct ss_times_record, reads),     KCD_FIELD(struct ss_times_record, bytes),
-	KCD_FIELD(struct ss_times_record, faults),    KCD_FIELD(struct ss_times_record, tries),
+	KCD_FIELD(struct ss_times_record, stop_ns),
+	KCD_FIELD(struct ss_times_record, collect_ns),
+	KCD_FIELD(struct ss_times_record, resume_ns),
+	KCD_FIELD(struct ss_times_record, prior_ns),
+	KCD_FIELD(struct ss_times_record, reads),
+	KCD_FIELD(struct ss_times_record, bytes),
+	KCD_FIELD(struct ss_times_record, faults),
+	KCD_FIELD(struct ss_times_record, tries),
 	KCD_FIELD(struct ss_times_record, reserved),
+	KCD_FIELD(struct ss_times_record, fault_ns),
+	KCD_FIELD(struct ss_times_record, buffer_size),
+	KCD_FIELD(struct ss_times_record, buffer_used),
+	KCD_FIELD(struct ss_times_record, buffer_overhead),
+	KCD_FIELD(struct ss_times_record, buffers),
+	KCD_FIELD(struct ss_times_record, workers),
+	KCD_FIELD(struct ss_times_record, same_tasks),
+	KCD_FIELD(struct ss_times_record, same_threads),
 };
 
 static const struct kcd_type types[] = {

@@ -169,6 +169,14 @@ struct ss_times_record {
 	uint64_t faults[8]; /* failed translations by reason (enum a64_fault) */
 	uint32_t tries;
 	uint32_t reserved;
+	uint64_t fault_ns;    /* in failed translations; measured if SS_LATENCY_INFO is asked for */
+	uint64_t buffer_size; /* what there was for records, of the last try */
+	uint64_t buffer_used;
+	uint64_t buffer_overhead; /* of these: what holds no records */
+	uint32_t buffers;	  /* one for each worker */
+	uint32_t workers;	  /* that collected */
+	uint32_t same_tasks;	  /* delta: processes of which nothing has changed */
+	uint32_t same_threads;	  /* delta: threads that have not changed, of all processes */
 };
 
 /** The table of these types, for kcd_append_typedef() and for readers. */

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 
+#include "base/clock.h"
 #include "base/util.h"
 #include "kcdata/stackshot_types.h"
 
@@ -17,7 +18,7 @@ static const struct {
 	{ KCD_SS_SAVE_LOADINFO, "SAVE_LOADINFO", "load addresses of programs are not recorded" },
 	{ KCD_SS_GET_GLOBAL_MEM_STATS, "GET_GLOBAL_MEM_STATS", "its record is not made" },
 	{ KCD_SS_SAVE_KEXT_LOADINFO, "SAVE_KEXT_LOADINFO", "its record is not made" },
-	{ KCD_SS_ACTIVE_KERNEL_THREADS_ONLY, "ACTIVE_KERNEL_THREADS_ONLY", "not made" },
+	{ KCD_SS_ACTIVE_KERNEL_THREADS_ONLY, "ACTIVE_KERNEL_THREADS_ONLY", NULL },
 	{ KCD_SS_GET_BOOT_PROFILE, "GET_BOOT_PROFILE", "there is no boot profile" },
 	{ KCD_SS_DO_COMPRESS, "DO_COMPRESS", "compress the finished capture" },
 	{ KCD_SS_SAVE_IMP_DONATION_PIDS, "SAVE_IMP_DONATION_PIDS", "Linux donates no importance" },
@@ -25,7 +26,7 @@ static const struct {
 	{ KCD_SS_RETRIEVE_EXISTING_BUFFER, "RETRIEVE_EXISTING_BUFFER", "not made" },
 	{ KCD_SS_KCDATA_FORMAT, "KCDATA_FORMAT", NULL },
 	{ KCD_SS_ENABLE_BT_FAULTING, "ENABLE_BT_FAULTING", "a guest's pages are not faulted in" },
-	{ KCD_SS_COLLECT_DELTA_SNAPSHOT, "COLLECT_DELTA_SNAPSHOT", "not made" },
+	{ KCD_SS_COLLECT_DELTA_SNAPSHOT, "COLLECT_DELTA_SNAPSHOT", NULL },
 	{ KCD_SS_COLLECT_SHAREDCACHE_LAYOUT, "COLLECT_SHAREDCACHE_LAYOUT",
 	  "Linux has no shared cache" },
 	{ KCD_SS_TRYLOCK, "TRYLOCK", NULL },
@@ -45,7 +46,7 @@ static const struct {
 	  "Linux has no drivers outside of its kernel" },
 	{ KCD_SS_REQ_EXCLAVES, "EXCLAVES", "Linux has no exclaves" },
 	{ KCD_SS_SKIP_EXCLAVES, "SKIP_EXCLAVES", "Linux has no exclaves" },
-	{ SS_LATENCY_INFO, "LATENCY_INFO", "not made" },
+	{ SS_LATENCY_INFO, "LATENCY_INFO", NULL },
 };
 
 static enum gs_code check_flags(const struct ss_request *q, struct gs_error *err)
@@ -77,6 +78,8 @@ static enum gs_code check_combinations(const struct ss_request *q, struct gs_err
 	if (!delta && q->since_ns)
 		return gs_fail(err, GS_EINVAL,
 			       "a time to compare with, but no delta capture is asked for");
+	if (q->since_ns > gs_clock_ns())
+		return gs_fail(err, GS_EINVAL, "a time to compare with that is still to come");
 	if (delta && q->pid != SS_PID_ALL)
 		return gs_fail(err, GS_EINVAL, "a delta capture of one process");
 	if (delta && (f & (KCD_SS_REQ_PAGE_TABLES | KCD_SS_FROM_PANIC)))

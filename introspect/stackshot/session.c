@@ -67,6 +67,7 @@ enum gs_code ss_session_create_with(struct guest *g, const struct ss_options *op
 	memset(s, 0, sizeof(*s));
 	s->g = g;
 	s->buffer_max = options->buffer_max;
+	s->remembers = options->remember;
 	pthread_mutex_init(&s->lock, NULL);
 	rc = make_ordinary(s, options, err);
 	if (!rc)
@@ -100,6 +101,7 @@ void ss_session_destroy(struct ss_session *s)
 		return;
 	ss_engine_deinit(&s->ordinary);
 	ss_engine_deinit(&s->panic);
+	ss_history_deinit(&s->history);
 	lnx_kernel_destroy(atomic_load_explicit(&s->k, memory_order_relaxed));
 	pthread_mutex_destroy(&s->lock);
 	free(s);

@@ -51,17 +51,20 @@ struct ss_request {
 
 /** A finished capture: a kcdata stream and what the caller may want to know without parsing it. */
 struct ss_result {
-	void *data;	     /* the stream; freed by ss_result_deinit() */
-	size_t size;	     /* bytes of it */
-	bool complete;	     /* false: the stream says what is missing and why */
-	uint32_t tasks;	     /* processes recorded, idle task not counted */
-	uint32_t threads;    /* their threads */
-	uint32_t tries;	     /* captures taken for want of buffer, the last one included */
-	uint64_t stopped_ns; /* from the call of stop to the end of resume, all tries */
-	uint64_t stop_ns;    /* of these: until every vCPU had left the guest (last try) */
-	uint64_t collect_ns; /* reading the guest (last try) */
-	uint64_t resume_ns;  /* (last try) */
-	uint64_t total_ns;   /* whole call: kernel search, capture, symbols */
+	void *data;	       /* the stream; freed by ss_result_deinit() */
+	size_t size;	       /* bytes of it */
+	bool complete;	       /* false: the stream says what is missing and why */
+	uint32_t tasks;	       /* processes recorded, idle task not counted */
+	uint32_t threads;      /* their threads */
+	uint32_t same_tasks;   /* delta: processes of which nothing has changed, only named */
+	uint32_t same_threads; /* delta: threads that are only named, of all processes */
+	uint64_t start_ns;     /* monotonic time when the guest had stopped; since_ns of deltas */
+	uint32_t tries;	       /* captures taken for want of buffer, the last one included */
+	uint64_t stopped_ns;   /* from the call of stop to the end of resume, all tries */
+	uint64_t stop_ns;      /* of these: until every vCPU had left the guest (last try) */
+	uint64_t collect_ns;   /* reading the guest (last try) */
+	uint64_t resume_ns;    /* (last try) */
+	uint64_t total_ns;     /* whole call: kernel search, capture, symbols */
 };
 
 /** What a vCPU cluster is, as the guest is told: decides from which end its worker begins. */
@@ -80,6 +83,7 @@ struct ss_options {
 	const enum ss_cluster_kind *kind; /* those beyond are SS_CLUSTER_SAME; borrowed */
 	uint64_t buffer_max;		  /* most bytes of records; 0: by the guest's memory */
 	uint64_t panic_buffer; /* bytes of records set aside for a panic; 0: by its memory */
+	bool remember;	       /* what captures of everything saw, so that deltas can be taken */
 };
 
 struct ss_session;

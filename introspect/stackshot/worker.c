@@ -1,25 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker's way through its items: reading ahead, reading, unwinding, writing. */
+/* A worker's way through its items: reading ahead, reading, unwinding. item.c writes. */
 #include "introspect/stackshot/worker.h"
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "introspect/stackshot/capture.h"
-#include "kcdata/stackshot_types.h"
-
-/* What an item's first piece has room for; what is not needed is given back. */
-#define BYTES_PER_THREAD  1024u
-#define BYTES_PER_PROCESS 512u
-#define PIECE_MAX	  (size_t)(64u << 10)
-#define PIECE_MIN	  256u
 
 enum gs_code ss_worker_reserve(struct ss_worker *w, uint32_t tasks)
 {
 	if (tasks <= w->tasks_max)
 		return GS_OK;
-	if (ss_pages_reserve(&w->task_pages, tasks * sizeof(*w->tasks)))
+	if (ss_pages_reserve(&w->task_pages,
+			     (size_t)tasks * (sizeof(*w->tasks) + sizeof(w->same[0]))))
 		return GS_ENOSPC;
 	w->tasks = w->task_pages.at;
+	w->same = (void *)(w->tasks + tasks);
 	w->tasks_max = tasks;
 	return GS_OK;
 }
@@ -37,6 +33,8 @@ void ss_worker_reset(struct ss_worker *w)
 	w->longest = 0;
 	w->items = w->threads = 0;
 	w->asked = w->foreign = 0;
+	w->times = (struct ss_worker_times){ 0 };
+	w->v.is_timed = w->e->t.is_timed;
 	w->no_room = false;
 	w->at = w->filled = w->end = w->first = 0;
 }
@@ -48,50 +46,21 @@ void ss_worker_note(struct ss_worker *w, struct ss_item *item, struct ss_note no
 	ss_notes_add(&w->notes, &note);
 }
 
-static struct ss_note note_of(const struct lnx_task *task, enum ss_missing what, enum ss_why why)
-{
-	struct ss_note n = { .what = what, .why = why, .count = 1, .pid = -1, .tid = -1 };
-
-	if (task) {
-		n.pid = task->tgid;
-		memcpy(n.comm, task->comm, sizeof(n.comm));
-	}
-	return n;
-}
-
-/* --- room for records --- */
-
-static struct kcd_chunk *more(void *arg, struct kcd_chunk *full, size_t keep, size_t min_size)
-{
-	struct ss_worker *w = arg;
-	struct ss_storage *st = &w->e->storage;
-
-	ss_piece_trim(st, full, keep);
-	struct kcd_chunk *piece = ss_piece_take(st, w->number, PIECE_MAX, min_size, &w->foreign);
-	if (piece)
-		w->asked += piece->size;
-	return piece;
-}
-
-static enum gs_code open_records(struct ss_worker *w, struct ss_item *item, uint32_t threads)
-{
-	size_t want = BYTES_PER_PROCESS + (size_t)threads * BYTES_PER_THREAD;
-
-	item->records = ss_piece_take(&w->e->storage, w->number, (size_t)gs_min(want, PIECE_MAX),
-				      PIECE_MIN, &w->foreign);
-	if (!item->records)
-		return GS_ENOSPC;
-	w->asked += item->records->size;
-	return ss_code(kcd_writer_init_chain(&w->out, item->records, 0, KCD_WRITER_FRAGMENT, more,
-					     NULL, w));
-}
-
-static void close_records(struct ss_worker *w)
-{
-	ss_piece_trim(&w->e->storage, w->out.chunk, kcd_writer_used(&w->out));
-}
-
 /* --- threads --- */
+
+/* Of a delta: the mark of a thread that has not run since the time to compare with, or NULL. */
+static struct ss_mark *unchanged(const struct ss_worker *w, const struct lnx_task *task)
+{
+	static const struct lnx_stack no_stack = { 0 };
+	const struct ss_try *t = &w->e->t;
+
+	/* idle threads are always told: there are few, and vCPUs show them */
+	if (!t->since_ns || !task->pid || task->on_cpu)
+		return NULL;
+	const struct ss_thread_record now = ss_thread_record_of(task, -1, &no_stack);
+
+	return ss_history_thread(&w->e->s->history, ss_unique_id(task), &now, t->since_ns);
+}
 
 static void start_walk(struct ss_worker *w, struct ss_slot *s)
 {
@@ -99,9 +68,14 @@ static void start_walk(struct ss_worker *w, struct ss_slot *s)
 
 	s->stack = (struct lnx_stack){ .address = s->frames, .kind = s->kinds };
 	s->walk.ended = true;
+	s->same = NULL;
 	if (s->rc)
 		return;
 	s->vcpu = ss_vcpu_of(t, s->address);
+	if (s->vcpu < 0)
+		s->same = unchanged(w, &s->task);
+	if (s->same)
+		return; /* nor has its stack */
 	if (s->vcpu < 0 && s->task.on_cpu && !t->registers_known)
 		s->stack.end = LNX_END_RUNNING; /* its saved context is that of an earlier sleep */
 	else if (s->vcpu >= 0)
@@ -170,7 +144,7 @@ static enum gs_code next_thread(struct ss_worker *w, struct ss_slot **slot_out)
 static bool is_thread_of(struct ss_worker *w, struct ss_item *item, const struct lnx_task *leader,
 			 const struct ss_slot *s)
 {
-	struct ss_note note = note_of(leader, SS_MISSING_TASK, SS_WHY_THREAD);
+	struct ss_note note = ss_note_of(leader, SS_MISSING_TASK, SS_WHY_THREAD);
 
 	/* only idle threads have id 0, and they are on no list */
 	if (!s->rc && s->task.tgid == leader->tgid && s->task.pid)
@@ -183,27 +157,15 @@ static bool is_thread_of(struct ss_worker *w, struct ss_item *item, const struct
 	return false;
 }
 
-/* A stack that breaks off is recorded as far as it goes. */
-static void note_stack(struct ss_worker *w, struct ss_item *item, struct ss_slot *s)
-{
-	struct lnx_stack *stack = &s->stack;
-
-	if (stack->count > KCD_SS_FRAMES_MAX) {
-		stack->end = LNX_END_TRUNCATED;
-		stack->end_at = stack->address[KCD_SS_FRAMES_MAX];
-		stack->count = KCD_SS_FRAMES_MAX;
-	}
-	if (stack->end == LNX_END_COMPLETE || stack->end == LNX_END_NO_STACK)
-		return;
-	struct ss_note note = note_of(&s->task, SS_MISSING_STACK, SS_WHY_STACK);
-	note.tid = s->task.pid;
-	note.address = stack->end_at;
-	note.a = stack->count;
-	note.b = stack->end;
-	ss_worker_note(w, item, note);
-}
-
 /* --- processes --- */
+
+/* How many of a process's threads are to be recorded. */
+static uint32_t wanted_threads(const struct ss_worker *w, uint32_t listed)
+{
+	const uint32_t max = w->e->t.request->threads_max;
+
+	return max && listed > max ? max : listed;
+}
 
 /* The threads of a process, behind those of the group's others. */
 static enum gs_code list_threads(struct ss_worker *w, struct ss_item *item,
@@ -225,9 +187,9 @@ static enum gs_code list_threads(struct ss_worker *w, struct ss_item *item,
 	}
 	if (rc == GS_ENOSPC && !w->e->is_fixed)
 		return rc;
-	w->end += *n_out;
+	w->end += wanted_threads(w, *n_out);
 	if (rc) {
-		struct ss_note note = note_of(leader, SS_MISSING_THREADS, SS_WHY_THREAD_LIST);
+		struct ss_note note = ss_note_of(leader, SS_MISSING_THREADS, SS_WHY_THREAD_LIST);
 
 		note.address = leader->signal.a;
 		note.a = *n_out;
@@ -239,7 +201,7 @@ static enum gs_code list_threads(struct ss_worker *w, struct ss_item *item,
 
 static void note_process(struct ss_worker *w, struct ss_item *item, enum gs_code rc)
 {
-	struct ss_note note = note_of(NULL, SS_MISSING_TASK, SS_WHY_PROCESS);
+	struct ss_note note = ss_note_of(NULL, SS_MISSING_TASK, SS_WHY_PROCESS);
 
 	if (!rc)
 		note.why = SS_WHY_PROCESS_IDLE;
@@ -261,7 +223,7 @@ static enum gs_code read_group(struct ss_worker *w, const uint32_t *items, uint3
 	for (uint32_t i = 0; i < n; i++) {
 		struct lnx_task *leader = &w->group[i].leader;
 
-		w->group[i].threads = 0;
+		w->group[i].listed = w->group[i].threads = 0;
 		w->group[i].ppid = -1; /* shown as not known */
 		w->group[i].rc = lnx_task_read(&w->v, w->group[i].item->task, leader);
 		if (w->group[i].rc || !leader->tgid) {
@@ -277,80 +239,13 @@ static enum gs_code read_group(struct ss_worker *w, const uint32_t *items, uint3
 	for (uint32_t i = 0; i < n; i++) {
 		if (w->group[i].rc)
 			continue;
-		enum gs_code rc = list_threads(w, w->group[i].item, &w->group[i].leader,
-					       &w->group[i].threads);
+		enum gs_code rc =
+			list_threads(w, w->group[i].item, &w->group[i].leader, &w->group[i].listed);
 		if (rc)
 			return rc;
+		w->group[i].threads = wanted_threads(w, w->group[i].listed);
 		GS_IGNORE(lnx_task_tgid(&w->v, w->group[i].leader.real_parent, &w->group[i].ppid));
 	}
-	return GS_OK;
-}
-
-/*
- * Whether a failure only ends the capture, with what there is: the deadline has passed, or there is
- * no more room and cannot be. What is left out is noted.
- */
-static bool is_cut(const struct ss_worker *w, enum gs_code rc)
-{
-	return rc == GS_ETIMEDOUT || (rc == GS_ENOSPC && w->e->is_fixed);
-}
-
-static void note_cut(struct ss_worker *w, struct ss_item *item, const struct lnx_task *leader,
-		     uint32_t threads, enum gs_code rc)
-{
-	struct ss_note note = note_of(leader, SS_MISSING_LATE, SS_WHY_LATE_THREADS);
-
-	if (rc == GS_ENOSPC) {
-		note.what = SS_MISSING_ROOM;
-		note.why = SS_WHY_NO_ROOM_THREADS;
-		w->no_room = true;
-	}
-	note.count = threads - item->threads;
-	note.a = item->threads;
-	note.b = threads;
-	ss_worker_note(w, item, note);
-}
-
-/* Begin an item's records with its container, and nothing if there is no room. */
-static enum gs_code open_item(struct ss_worker *w, struct ss_item *item,
-			      const struct lnx_task *leader, uint64_t id, int32_t ppid,
-			      uint32_t threads, const char *comm, void **snapshot_out)
-{
-	enum gs_code rc = open_records(w, item, threads);
-
-	if (!rc)
-		rc = ss_write_task_begin(w, leader, id, ppid, threads, comm, snapshot_out);
-	if (rc) {
-		item->records = NULL;
-		w->no_room = true;
-	}
-	return rc;
-}
-
-static enum gs_code close_item(struct ss_worker *w, struct ss_item *item, uint64_t id)
-{
-	enum gs_code rc = ss_code(kcd_container_end(&w->out, id));
-
-	close_records(w);
-	item->is_task = true;
-	item->is_done = true;
-	return rc;
-}
-
-/* The whole record of a thread, or nothing of it. */
-static enum gs_code record_thread(struct ss_worker *w, struct ss_item *item, struct ss_slot *s,
-				  uint64_t id)
-{
-	struct kcd_mark mark = kcd_writer_mark(&w->out);
-
-	note_stack(w, item, s);
-	enum gs_code rc = ss_write_thread(w, s, id);
-	if (rc) {
-		GS_IGNORE(kcd_writer_rewind(&w->out, mark)); /* to a place that is there */
-		return rc;
-	}
-	item->threads++;
-	w->threads++;
 	return GS_OK;
 }
 
@@ -359,10 +254,9 @@ static enum gs_code record_process(struct ss_worker *w, uint32_t i)
 	struct ss_item *item = w->group[i].item;
 	const struct lnx_task *leader = &w->group[i].leader;
 	const uint32_t n = w->group[i].threads;
-	const uint64_t id = ss_unique_id(leader);
-	void *snapshot;
-	enum gs_code rc =
-		open_item(w, item, leader, id, w->group[i].ppid, n, leader->comm, &snapshot);
+	const struct ss_task_record record =
+		ss_task_record_of(leader, w->group[i].ppid, w->group[i].listed, leader->comm);
+	enum gs_code rc = ss_item_open(w, item, ss_unique_id(leader), leader, &record, n);
 
 	if (rc)
 		return rc;
@@ -372,20 +266,17 @@ static enum gs_code record_process(struct ss_worker *w, uint32_t i)
 		rc = next_thread(w, &s);
 		if (rc || !is_thread_of(w, item, leader, s))
 			continue;
-		rc = record_thread(w, item, s, ss_unique_id(&s->task));
-		ss_write_task_faults(snapshot, &s->task);
+		rc = ss_item_thread(w, item, s, ss_unique_id(&s->task));
 	}
-	if (is_cut(w, rc))
-		note_cut(w, item, leader, n, rc);
-	else if (rc)
-		return rc;
-	enum gs_code closed = close_item(w, item, id);
-	return rc ? rc : closed;
+	w->latency.task_thread_count_loop_latency += ss_lap(w);
+	return ss_item_close(w, item, leader, &record, n, rc);
 }
 
-enum gs_code ss_worker_do(struct ss_worker *w, const uint32_t *items, uint32_t n)
+static enum gs_code do_items(struct ss_worker *w, const uint32_t *items, uint32_t n)
 {
+	ss_lap_begin(w);
 	enum gs_code rc = read_group(w, items, n);
+	w->latency.setup_latency += ss_lap(w);
 
 	for (uint32_t i = 0; !rc && i < n; i++) {
 		struct ss_item *item = w->group[i].item;
@@ -400,31 +291,71 @@ enum gs_code ss_worker_do(struct ss_worker *w, const uint32_t *items, uint32_t n
 	return rc;
 }
 
-enum gs_code ss_worker_run(struct ss_worker *w)
+enum gs_code ss_worker_do(struct ss_worker *w, const uint32_t *items, uint32_t n)
+{
+	enum gs_code rc = GS_OK;
+
+	if (!w->e->t.is_timed)
+		return do_items(w, items, n);
+	/* side by side nobody could say what took how long */
+	for (uint32_t i = 0; !rc && i < n; i++)
+		rc = do_items(w, &items[i], 1);
+	return rc;
+}
+
+/* What is there to be taken; the time without any is counted. */
+static enum ss_take take_items(struct ss_worker *w, uint32_t *items, uint32_t *n_out)
 {
 	struct ss_engine *e = w->e;
-	uint32_t items[SS_TAKE_MAX], n, rounds = 0;
+	enum ss_take take = ss_queues_take(&e->queues, w->kind, e->helping + 1, items, n_out);
+	uint32_t rounds = 0;
+
+	if (take != SS_TAKE_EMPTY)
+		return take;
+	uint64_t start = gs_clock_ns();
+	do {
+		ss_relax(&rounds);
+		/* who is to stop is told so by the caller's next look */
+		if (ss_context_check(&e->context))
+			break;
+		take = ss_queues_take(&e->queues, w->kind, e->helping + 1, items, n_out);
+	} while (take == SS_TAKE_EMPTY);
+	w->times.waited_ns += gs_clock_ns() - start;
+	return take;
+}
+
+static enum gs_code run(struct ss_worker *w)
+{
+	uint32_t items[SS_TAKE_MAX], n;
 
 	for (;;) {
-		enum gs_code rc = ss_context_check(&e->context);
+		enum gs_code rc = ss_context_check(&w->e->context);
 		enum ss_take take = SS_TAKE_END;
 
 		if (!rc)
-			take = ss_queues_take(&e->queues, w->kind, e->helping + 1, items, &n);
+			take = take_items(w, items, &n);
 		if (take == SS_TAKE_SOME)
 			rc = ss_worker_do(w, items, n);
 		if (rc || take == SS_TAKE_END)
-			return is_cut(w, rc) ? GS_OK : rc;
-		if (take == SS_TAKE_EMPTY)
-			ss_relax(&rounds);
+			return ss_is_cut(w, rc) ? GS_OK : rc;
 	}
+}
+
+enum gs_code ss_worker_run(struct ss_worker *w)
+{
+	w->times.queue_ns = gs_clock_ns();
+	if (!w->times.begin_ns)
+		w->times.begin_ns = w->times.queue_ns;
+	enum gs_code rc = run(w);
+	w->times.end_ns = gs_clock_ns();
+	return rc;
 }
 
 /* --- idle threads --- */
 
 static void note_idle(struct ss_worker *w, struct ss_item *item, uint32_t vcpu)
 {
-	struct ss_note note = note_of(NULL, SS_MISSING_IDLE, SS_WHY_NO_IDLE);
+	struct ss_note note = ss_note_of(NULL, SS_MISSING_IDLE, SS_WHY_NO_IDLE);
 
 	note.pid = note.tid = 0;
 	note.address = w->e->t.regs[vcpu].tpidr_el1;
@@ -455,11 +386,11 @@ enum gs_code ss_worker_do_idle(struct ss_worker *w)
 	struct ss_item *item = &w->e->item[0];
 	const uint32_t vcpus = w->e->s->g->vcpu_count;
 	struct lnx_task *init = &w->group[0].leader;
-	void *snapshot;
 
 	item->worker = w->number;
+	ss_lap_begin(w);
 	if (lnx_task_read(&w->v, item->task, init)) {
-		struct ss_note note = note_of(NULL, SS_MISSING_TASK, SS_WHY_NO_INIT_TASK);
+		struct ss_note note = ss_note_of(NULL, SS_MISSING_TASK, SS_WHY_NO_INIT_TASK);
 
 		note.pid = note.tid = 0;
 		note.address = item->task.a;
@@ -467,9 +398,10 @@ enum gs_code ss_worker_do_idle(struct ss_worker *w)
 		return GS_OK;
 	}
 	/* the comm is "swapper/0", the boot CPU's own: the task stands for all of them */
-	enum gs_code rc = open_item(w, item, init, 0, 0, vcpus, "swapper", &snapshot);
+	const struct ss_task_record record = ss_task_record_of(init, 0, vcpus, "swapper");
+	enum gs_code rc = ss_item_open(w, item, 0, init, &record, vcpus);
 	if (rc)
-		return is_cut(w, rc) ? GS_OK : rc;
+		return ss_is_cut(w, rc) ? GS_OK : rc;
 	list_idle(w, item);
 	for (uint32_t i = 0; !rc && i < vcpus; i++) {
 		struct ss_slot *s;
@@ -480,11 +412,9 @@ enum gs_code ss_worker_do_idle(struct ss_worker *w)
 		if (s->rc)
 			note_idle(w, item, i);
 		else
-			rc = record_thread(w, item, s, ss_idle_id(i));
+			rc = ss_item_thread(w, item, s, ss_idle_id(i));
 	}
-	if (is_cut(w, rc))
-		note_cut(w, item, init, vcpus, rc);
-	else if (rc)
-		return rc;
-	return close_item(w, item, 0);
+	w->latency.task_thread_count_loop_latency += ss_lap(w);
+	rc = ss_item_close(w, item, init, &record, vcpus, rc);
+	return ss_is_cut(w, rc) ? GS_OK : rc;
 }

@@ -50,8 +50,8 @@ static void fill_thread_snapshot(struct kcd_thread_snapshot_v4 *out, const struc
 	memcpy(out, &snapshot, sizeof(snapshot));
 }
 
-static struct ss_thread_record thread_record(const struct lnx_task *task, int32_t vcpu,
-					     const struct lnx_stack *stack)
+struct ss_thread_record ss_thread_record_of(const struct lnx_task *task, int32_t vcpu,
+					    const struct lnx_stack *stack)
 {
 	struct ss_thread_record r = {
 		.tid = task->pid,
@@ -117,7 +117,7 @@ static enum gs_code write_stack(struct ss_worker *w, const struct lnx_stack *sta
 enum gs_code ss_write_thread(struct ss_worker *w, const struct ss_slot *slot, uint64_t id)
 {
 	const struct lnx_task *task = &slot->task;
-	struct ss_thread_record record = thread_record(task, slot->vcpu, &slot->stack);
+	struct ss_thread_record record = ss_thread_record_of(task, slot->vcpu, &slot->stack);
 	struct kcd_cpu_times_v2 times = { .user_usec = task->utime_ns / 1000,
 					  .system_usec = task->stime_ns / 1000 };
 	char name[KCD_SS_THREAD_NAME_SIZE] = { 0 };
@@ -148,9 +148,8 @@ static void copy_comm(char *out, const char *comm)
 	memcpy(out, comm, strnlen(comm, LNX_COMM_LEN - 1));
 }
 
-enum gs_code ss_write_task_begin(struct ss_worker *w, const struct lnx_task *leader, uint64_t id,
-				 int32_t ppid, uint32_t threads, const char *comm,
-				 void **snapshot_out)
+struct ss_task_record ss_task_record_of(const struct lnx_task *leader, int32_t ppid,
+					uint32_t threads, const char *comm)
 {
 	struct ss_task_record record = {
 		.pid = leader->tgid,
@@ -159,29 +158,126 @@ enum gs_code ss_write_task_begin(struct ss_worker *w, const struct lnx_task *lea
 		.threads = threads,
 		.address = leader->address.a,
 	};
+
+	copy_comm(record.comm, comm);
+	return record;
+}
+
+#define TASK_FLAGS (KCD_SS_USER64 | KCD_SS_KERNEL64 | KCD_TASK_SHARED_REGION_NONE)
+
+enum gs_code ss_write_task_begin(struct ss_worker *w, const struct lnx_task *leader, uint64_t id,
+				 const struct ss_task_record *record, void **snapshot_out)
+{
 	struct kcd_task_snapshot_v2 snapshot = {
 		.ts_unique_pid = id,
-		.ts_ss_flags = KCD_SS_USER64 | KCD_SS_KERNEL64 | KCD_TASK_SHARED_REGION_NONE,
+		.ts_ss_flags = TASK_FLAGS,
 		.ts_p_start_sec = leader->start_boottime_ns / 1000000000,
 		.ts_pid = leader->tgid,
 	};
 	enum kcd_code rc;
 
-	copy_comm(record.comm, comm);
-	copy_comm(snapshot.ts_p_comm, comm);
+	copy_comm(snapshot.ts_p_comm, record->comm);
 	if ((rc = kcd_container_begin(&w->out, KCD_SS_CONTAINER_TASK, id)) ||
 	    (rc = kcd_reserve(&w->out, KCD_SS_TASK_SNAPSHOT, sizeof(snapshot), snapshot_out)))
 		return ss_code(rc);
 	memcpy(*snapshot_out, &snapshot, sizeof(snapshot));
-	return ss_code(kcd_append(&w->out, SS_RECORD_TASK, &record, sizeof(record)));
+	return ss_code(kcd_append(&w->out, SS_RECORD_TASK, record, sizeof(*record)));
 }
 
-void ss_write_task_faults(void *snapshot, const struct lnx_task *task)
+enum gs_code ss_write_same_task_begin(struct ss_worker *w, uint64_t id)
+{
+	const struct kcd_task_delta_snapshot_v2 snapshot = {
+		.tds_unique_pid = id,
+		.tds_ss_flags = TASK_FLAGS,
+	};
+	enum kcd_code rc = kcd_container_begin(&w->out, KCD_SS_CONTAINER_TASK, id);
+
+	if (!rc)
+		rc = kcd_append(&w->out, KCD_SS_TASK_DELTA_SNAPSHOT, &snapshot, sizeof(snapshot));
+	return ss_code(rc);
+}
+
+enum gs_code ss_write_task_latency(struct ss_worker *w, const struct kcd_latency_task *latency)
+{
+	return ss_code(kcd_append(&w->out, KCD_SS_LATENCY_INFO_TASK, latency, sizeof(*latency)));
+}
+
+/* --- what has not changed --- */
+
+/* Elements of one array: readers join arrays of one kind, and a large one may find no room. */
+#define SAME_AT_ONCE 512u
+
+static bool is_runnable(const struct ss_mark *m)
+{
+	return stock_state((char)m->r.thread.state) & KCD_THREAD_RUN;
+}
+
+bool ss_any_runnable(struct ss_mark *const *same, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (is_runnable(same[i]))
+			return true;
+	return false;
+}
+
+static struct kcd_thread_delta_snapshot_v3 thread_delta(const struct ss_mark *m)
+{
+	const struct ss_thread_record *r = &m->r.thread;
+	struct kcd_thread_delta_snapshot_v3 delta = {
+		.tds_thread_id = m->id,
+		.tds_ss_flags = KCD_SS_USER64, /* no stack is recorded */
+		.tds_state = stock_state((char)r->state),
+		.tds_base_priority = (int16_t)r->static_prio,
+		.tds_sched_priority = (int16_t)r->prio,
+	};
+
+	return delta;
+}
+
+/* Up to SAME_AT_ONCE of those that can run, or of those that cannot, from *at on. */
+static enum gs_code write_same(struct ss_worker *w, struct ss_mark *const *same, uint32_t count,
+			       bool runnable, uint32_t *at)
+{
+	const size_t size =
+		runnable ? sizeof(struct kcd_thread_delta_snapshot_v3) : sizeof(uint64_t);
+	uint32_t n = 0, end;
+	void *room = NULL;
+
+	for (end = *at; end < count && n < SAME_AT_ONCE; end++)
+		n += is_runnable(same[end]) == runnable;
+	enum gs_code rc = GS_OK;
+	if (n)
+		rc = ss_code(kcd_reserve_array(
+			&w->out, runnable ? KCD_SS_THREAD_DELTA_SNAPSHOT : KCD_SS_NONRUNNABLE_TIDS,
+			n, size, &room));
+	for (uint8_t *out = room; !rc && *at < end; ++*at) {
+		if (is_runnable(same[*at]) != runnable)
+			continue;
+		struct kcd_thread_delta_snapshot_v3 delta = thread_delta(same[*at]);
+		/* the id comes first in it */
+		memcpy(out, &delta, size);
+		out += size;
+	}
+	return rc;
+}
+
+enum gs_code ss_write_same_threads(struct ss_worker *w, struct ss_mark *const *same, uint32_t count)
+{
+	enum gs_code rc = GS_OK;
+
+	for (uint32_t at = 0; !rc && at < count;)
+		rc = write_same(w, same, count, true, &at);
+	for (uint32_t at = 0; !rc && at < count;)
+		rc = write_same(w, same, count, false, &at);
+	return rc;
+}
+
+void ss_write_task_faults(void *snapshot, uint64_t minor, uint64_t major)
 {
 	struct kcd_task_snapshot_v2 s;
 
 	memcpy(&s, snapshot, sizeof(s));
-	s.ts_faults += (uint32_t)(task->min_flt + task->maj_flt);
-	s.ts_pageins += (uint32_t)task->maj_flt;
+	s.ts_faults += (uint32_t)(minor + major);
+	s.ts_pageins += (uint32_t)major;
 	memcpy(snapshot, &s, sizeof(s));
 }

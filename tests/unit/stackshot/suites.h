@@ -14,5 +14,7 @@ Suite *suite_context(void);
 Suite *suite_storage(void);
 Suite *suite_parallel(void);
 Suite *suite_panic(void);
+Suite *suite_delta(void);
+Suite *suite_accounting(void);
 
 #endif

@@ -82,6 +82,29 @@ static void take_text(const struct kcd_item *it, char *out)
 	memcpy(out, it->data, it->size);
 }
 
+static void take_task_record(const struct view *v, struct view_task *t, const struct kcd_item *it)
+{
+	struct kcd_task_delta_snapshot_v2 delta;
+
+	switch (it->type) {
+	case KCD_SS_TASK_SNAPSHOT:
+		take(it, &t->stock, sizeof(t->stock));
+		t->is_told = true;
+		break;
+	case SS_RECORD_TASK: take(it, &t->r, sizeof(t->r)); break;
+	case KCD_SS_TASK_DELTA_SNAPSHOT:
+		ck_assert(v->is_delta && !t->is_told);
+		take(it, &delta, sizeof(delta));
+		ck_assert_uint_eq(delta.tds_unique_pid, t->id);
+		break;
+	case KCD_SS_LATENCY_INFO_TASK:
+		take(it, &t->latency, sizeof(t->latency));
+		t->has_latency = true;
+		break;
+	default: ck_abort_msg("record %#x in a task", it->type);
+	}
+}
+
 static void take_record(struct parser *p, const struct kcd_item *it)
 {
 	struct view *v = p->v;
@@ -92,18 +115,19 @@ static void take_record(struct parser *p, const struct kcd_item *it)
 	} else if (p->in_task) {
 		struct view_task *t = &v->task[v->tasks - 1];
 
-		if (it->type == KCD_SS_TASK_SNAPSHOT)
-			take(it, &t->stock, sizeof(t->stock));
-		else if (it->type == SS_RECORD_TASK)
-			take(it, &t->r, sizeof(t->r));
-		else
-			ck_abort_msg("record %#x in a task", it->type);
+		take_task_record(v, t, it);
 	} else if (it->type == SS_RECORD_GUEST) {
 		take(it, &v->guest, sizeof(v->guest));
 	} else if (it->type == SS_RECORD_TIMES) {
 		take(it, &v->times, sizeof(v->times));
 	} else if (it->type == KCD_SS_DURATION) {
 		take(it, &v->duration, sizeof(v->duration));
+	} else if (it->type == KCD_SS_LATENCY_INFO) {
+		take(it, &v->latency, sizeof(v->latency));
+	} else if (it->type == KCD_SS_DELTA_SINCE_TIMESTAMP) {
+		take(it, &v->since_ns, sizeof(v->since_ns));
+	} else if (it->type == KCD_TYPE_MACH_ABSOLUTE_TIME) {
+		take(it, &v->start_ns, sizeof(v->start_ns));
 	} else if (it->type == KCD_SS_OSVERSION) {
 		take_text(it, v->banner);
 	} else if (it->type == KCD_SS_OS_BUILD_VERSION) {
@@ -128,6 +152,28 @@ static void take_symbols(struct view *v, const struct kcd_item *it, bool is_long
 		*s = (struct view_symbol){ r.start, r.size, r.flags, "", is_long };
 		strcpy(s->name, r.name);
 		ck_assert_int_eq(is_long, strlen(r.name) >= SS_SYMBOL_NAME);
+	}
+}
+
+/* Threads of the task at hand that are only named. */
+static void take_same(struct parser *p, const struct kcd_item *it)
+{
+	struct view *v = p->v;
+	struct view_task *t = &v->task[v->tasks - 1];
+	const bool runnable = it->elem_type == KCD_SS_THREAD_DELTA_SNAPSHOT;
+
+	ck_assert(v->is_delta && p->in_task && !p->in_thread);
+	ck_assert_uint_le(v->same_count + it->count, VIEW_THREADS);
+	if (!t->same_count)
+		t->first_same = v->same_count;
+	for (uint32_t i = 0; i < it->count; i++) {
+		struct view_same *s = &v->same[v->same_count++];
+
+		s->runnable = runnable;
+		if (runnable)
+			kcd_item_copy_elem(it, i, &s->delta, sizeof(s->delta));
+		kcd_item_copy_elem(it, i, &s->id, sizeof(s->id)); /* comes first in both */
+		t->same_count++;
 	}
 }
 
@@ -157,6 +203,20 @@ static void take_array(struct parser *p, const struct kcd_item *it)
 		ck_assert_uint_eq(it->size, it->count * sizeof(v->missing[0]));
 		memcpy(v->missing, it->data, it->size);
 		v->missing_count = it->count;
+		break;
+	case KCD_SS_THREAD_DELTA_SNAPSHOT:
+	case KCD_SS_NONRUNNABLE_TIDS: take_same(p, it); break;
+	case KCD_SS_NONRUNNABLE_TASKS:
+		ck_assert(v->is_delta && !p->in_task);
+		ck_assert_uint_le(v->same_tasks + it->count, VIEW_TASKS);
+		for (uint32_t i = 0; i < it->count; i++)
+			kcd_item_copy_elem(it, i, &v->same_task[v->same_tasks++], 8);
+		break;
+	case KCD_SS_LATENCY_INFO_CPU:
+		ck_assert(!p->in_task && it->count <= SS_WORKERS_MAX && !v->workers);
+		ck_assert_uint_eq(it->size, it->count * sizeof(v->worker[0]));
+		memcpy(v->worker, it->data, it->size);
+		v->workers = it->count;
 		break;
 	case SS_RECORD_SYMBOL: take_symbols(v, it, false); break;
 	case SS_RECORD_LONG_SYMBOL: take_symbols(v, it, true); break;
@@ -201,6 +261,7 @@ static void parse(struct view *v, const struct ss_result *r)
 	struct kcd_item it;
 	enum kcd_code rc = kcd_reader_init(&reader, r->data, r->size, KCD_STRICT, &err);
 
+	v->is_delta = !rc && reader.magic == KCD_MAGIC_DELTA_STACKSHOT;
 	while (!rc && !(rc = kcd_reader_next(&reader, &it))) {
 		switch (it.kind) {
 		case KCD_ITEM_RECORD: take_record(&p, &it); break;
@@ -211,7 +272,10 @@ static void parse(struct view *v, const struct ss_result *r)
 		}
 	}
 	ck_assert_msg(rc == KCD_DONE, "%s", err.reason);
-	ck_assert_uint_eq(reader.magic, KCD_MAGIC_STACKSHOT);
+	ck_assert(v->is_delta || reader.magic == KCD_MAGIC_STACKSHOT);
+	ck_assert_int_eq(v->is_delta, v->since_ns != 0);
+	ck_assert_int_eq(v->is_delta, (v->in_flags & KCD_SS_COLLECT_DELTA_SNAPSHOT) != 0);
+	ck_assert_uint_eq(v->start_ns, r->start_ns);
 	ck_assert_uint_eq(reader.pos, r->size);
 	ck_assert_uint_eq(p.defined, 0x3fe);
 }
@@ -238,6 +302,8 @@ static void check_ids(const struct view *v)
 
 	for (uint32_t i = 0; i < v->tasks; i++) {
 		ids[i] = v->task[i].id;
+		if (!v->task[i].is_told)
+			continue;
 		ck_assert_uint_eq(v->task[i].stock.ts_unique_pid, v->task[i].id);
 		ck_assert_int_eq(v->task[i].stock.ts_pid, v->task[i].r.pid);
 	}
@@ -302,13 +368,25 @@ static void check_symbols(const struct view *v)
 static void check_counts(const struct view *v, const struct ss_result *r)
 {
 	uint32_t processes = 0, threads = 0;
+	uint64_t workers_threads = 0;
 
 	for (uint32_t i = 0; i < v->tasks; i++)
-		processes += v->task[i].r.pid != 0;
+		processes += v->task[i].id != 0;
 	for (uint32_t i = 0; i < v->threads; i++)
 		threads += v->thread[i].r.tid != 0;
 	ck_assert_uint_eq(r->tasks, processes);
 	ck_assert_uint_eq(r->threads, threads);
+	for (uint32_t i = 0; i < v->workers; i++)
+		workers_threads += v->worker[i].threads_processed;
+	if (v->workers)
+		ck_assert_uint_ge(workers_threads, threads + v->same_count);
+	ck_assert_uint_eq(v->latency.buffer_used, v->workers ? v->times.buffer_used : 0);
+	ck_assert_uint_le(v->times.buffer_used, v->times.buffer_size);
+	ck_assert_uint_le(v->times.buffer_overhead, v->times.buffer_used);
+	ck_assert_uint_eq(r->same_tasks, v->same_tasks);
+	ck_assert_uint_ge(r->same_threads, v->same_count);
+	ck_assert_uint_eq(v->times.same_tasks, r->same_tasks);
+	ck_assert_uint_eq(v->times.same_threads, r->same_threads);
 	ck_assert_uint_eq(v->tasks_count, v->tasks);
 	ck_assert_uint_eq(v->threads_count, v->threads);
 	ck_assert_int_eq(r->complete, v->missing_count == 0);
@@ -348,6 +426,22 @@ bool view_has_thread(const struct view *v, int32_t tid)
 		if (v->thread[i].r.tid == tid)
 			return true;
 	return false;
+}
+
+const struct view_task *view_task_by_id(const struct view *v, uint64_t id)
+{
+	for (uint32_t i = 0; i < v->tasks; i++)
+		if (v->task[i].id == id)
+			return &v->task[i];
+	return NULL;
+}
+
+const struct view_thread *view_thread_by_id(const struct view *v, uint64_t id)
+{
+	for (uint32_t i = 0; i < v->threads; i++)
+		if (v->thread[i].id == id)
+			return &v->thread[i];
+	return NULL;
 }
 
 const struct view_thread *view_thread(const struct view *v, int32_t tid)

@@ -28,9 +28,20 @@ struct view_thread {
 
 struct view_task {
 	uint64_t id;
-	struct ss_task_record r;
+	struct ss_task_record r; /* zeroed unless told */
 	struct kcd_task_snapshot_v2 stock;
-	uint32_t first, count; /* threads */
+	bool is_told; /* has its 0x905; else, in a delta, 0x940 */
+	bool has_latency;
+	struct kcd_latency_task latency;
+	uint32_t first, count;		 /* threads */
+	uint32_t first_same, same_count; /* of view.same */
+};
+
+/** A thread that a delta only names. */
+struct view_same {
+	uint64_t id;
+	bool runnable; /* in a 0x941, which is here */
+	struct kcd_thread_delta_snapshot_v3 delta;
 };
 
 struct view_symbol {
@@ -45,7 +56,13 @@ struct view {
 	struct ss_vcpu_record vcpu[LG_VCPUS_MAX];
 	struct ss_missing_record missing[VIEW_MISSING];
 	struct view_symbol symbol[VIEW_SYMBOLS];
-	uint32_t tasks, threads, vcpus, missing_count, symbols;
+	struct view_same same[VIEW_THREADS];
+	uint64_t same_task[VIEW_TASKS];
+	struct kcd_latency_cpu worker[SS_WORKERS_MAX];
+	struct kcd_latency_collection_v2 latency;
+	uint32_t tasks, threads, vcpus, missing_count, symbols, same_count, same_tasks, workers;
+	bool is_delta;
+	uint64_t since_ns, start_ns;
 	struct ss_guest_record guest;
 	struct ss_times_record times;
 	struct kcd_duration_v2 duration;
@@ -64,6 +81,10 @@ void view_read(struct view *v, const struct ss_result *r);
 const struct view_thread *view_thread(const struct view *v, int32_t tid);
 const struct view_task *view_task(const struct view *v, int32_t pid);
 bool view_has_thread(const struct view *v, int32_t tid);
+
+/** The task or thread with this id of its container; NULL: not in this capture. */
+const struct view_task *view_task_by_id(const struct view *v, uint64_t id);
+const struct view_thread *view_thread_by_id(const struct view *v, uint64_t id);
 
 uint64_t view_frame(const struct view_thread *t, uint32_t i);
 /** Kind of a frame (enum lnx_frame_kind). */
