@@ -176,11 +176,16 @@ static bool is_wanted(struct ss_engine *e, gva_t task)
 	       !leader.tgid || leader.tgid == e->t.request->pid;
 }
 
-/* Walk the list of processes and hand each to the workers as it comes. */
-static enum gs_code put_processes(struct ss_engine *e)
+/*
+ * Walk the list of processes and hand each to the workers as it comes; but the last one is the calling
+ * thread's own, which the others may have left nothing else to do.
+ *
+ * @param own_out  its index; SS_NO_ITEM: there is none
+ */
+static enum gs_code put_processes(struct ss_engine *e, uint32_t *own_out)
 {
 	struct lnx_list l;
-	uint32_t at = 0;
+	uint32_t at = 0, own = SS_NO_ITEM;
 	gva_t task;
 	enum gs_code rc = GS_OK;
 
@@ -188,13 +193,17 @@ static enum gs_code put_processes(struct ss_engine *e)
 	lnx_list_expect(&l, e->expected.processes, e->expected.process_count);
 	while (!rc && lnx_list_next(&l, &task)) {
 		make_item(e, l.n, task, &at);
-		if (is_wanted(e, task))
-			ss_queues_put(&e->queues, l.n, e->item[l.n].expected_count);
-		else
+		if (is_wanted(e, task)) {
+			if (own != SS_NO_ITEM)
+				ss_queues_put(&e->queues, own, e->item[own].expected_count);
+			own = l.n;
+		} else {
 			e->item[l.n].is_done = true;
+		}
 		rc = ss_context_check(&e->context);
 	}
 	ss_queues_close(&e->queues);
+	*own_out = own;
 	e->t.longest = l.n;
 	e->t.items = 1 + l.n;
 	if (!rc)
@@ -214,12 +223,13 @@ static enum gs_code collect_tasks(struct ss_engine *e)
 {
 	struct ss_worker *w = e->worker[0];
 	uint64_t start = gs_clock_ns();
-	enum gs_code rc = put_processes(e);
+	uint32_t own;
+	enum gs_code rc = put_processes(e, &own);
 
 	e->t.walk_ns = gs_clock_ns() - start;
 	if (!rc && e->t.request->pid == SS_PID_ALL)
 		rc = ss_worker_do_idle(w);
-	return rc ? rc : ss_worker_run(w);
+	return rc ? rc : ss_worker_run(w, own);
 }
 
 /* --- all of it --- */

@@ -12,7 +12,7 @@ static void run_helper(void *arg, uint32_t thread)
 	struct ss_worker *w = e->worker[thread + 1];
 
 	if (ss_context_enter(&e->context)) {
-		enum gs_code rc = ss_worker_run(w);
+		enum gs_code rc = ss_worker_run(w, SS_NO_ITEM);
 
 		if (rc)
 			ss_context_fail(&e->context, rc);

@@ -324,15 +324,17 @@ static enum ss_take take_items(struct ss_worker *w, uint32_t *items, uint32_t *n
 	return take;
 }
 
-static enum gs_code run(struct ss_worker *w)
+static enum gs_code run(struct ss_worker *w, uint32_t own)
 {
-	uint32_t items[SS_TAKE_MAX], n;
+	uint32_t items[SS_TAKE_MAX] = { own }, n = 1;
+	enum ss_take take = own == SS_NO_ITEM ? SS_TAKE_EMPTY : SS_TAKE_SOME;
 
-	for (;;) {
+	for (;; take = SS_TAKE_EMPTY) {
 		enum gs_code rc = ss_context_check(&w->e->context);
-		enum ss_take take = SS_TAKE_END;
 
-		if (!rc)
+		if (rc)
+			take = SS_TAKE_END;
+		else if (take != SS_TAKE_SOME)
 			take = take_items(w, items, &n);
 		if (take == SS_TAKE_SOME)
 			rc = ss_worker_do(w, items, n);
@@ -341,12 +343,12 @@ static enum gs_code run(struct ss_worker *w)
 	}
 }
 
-enum gs_code ss_worker_run(struct ss_worker *w)
+enum gs_code ss_worker_run(struct ss_worker *w, uint32_t own)
 {
 	w->times.queue_ns = gs_clock_ns();
 	if (!w->times.begin_ns)
 		w->times.begin_ns = w->times.queue_ns;
-	enum gs_code rc = run(w);
+	enum gs_code rc = run(w, own);
 	w->times.end_ns = gs_clock_ns();
 	return rc;
 }

@@ -112,13 +112,16 @@ void ss_worker_reset(struct ss_worker *w);
 /** Note that something is missing in the item at hand. */
 void ss_worker_note(struct ss_worker *w, struct ss_item *item, struct ss_note note);
 
+#define SS_NO_ITEM UINT32_MAX
+
 /**
  * Take items and record them until there are no more.
  *
+ * @param own  item that comes first and is in no queue, or SS_NO_ITEM
  * @return GS_OK, also when the deadline ended it; GS_ENOSPC: storage or a list is too small;
  *         GS_EBUSY: stood aside
  */
-GS_MUST_USE enum gs_code ss_worker_run(struct ss_worker *w);
+GS_MUST_USE enum gs_code ss_worker_run(struct ss_worker *w, uint32_t own);
 
 /** Record processes one after another. @return as ss_worker_run() */
 GS_MUST_USE enum gs_code ss_worker_do(struct ss_worker *w, const uint32_t *items, uint32_t n);
