@@ -59,7 +59,7 @@ static void look_at(struct sampler *s, struct lnx_view *v, uint32_t vcpu)
 	gva_t current;
 
 	if (guest_vcpu_regs(s->b->g, vcpu, &regs) || regs.state == GUEST_VCPU_OFF ||
-	    !(regs.valid & GUEST_REGS_GENERAL)) {
+	    !guest_regs_have_frame(&regs)) {
 		s->add.unknown++;
 		return;
 	}

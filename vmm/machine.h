@@ -48,11 +48,20 @@ struct vmm_vcpu {
 	enum vmm_vcpu_state state; /* vmm.lock */
 	uint32_t holds;		   /* of this vCPU alone; vmm.lock */
 	/*
-	 * Set (release) once regs are those of the vCPU, cleared before it runs again; pairs with
-	 * the acquire in guest_regs().
+	 * Set (release) once what it says is saved, cleared before the vCPU runs again; pairs with
+	 * the acquire in guest_op_vcpu_regs().
 	 */
-	_Atomic bool regs_valid;
-	struct guest_vcpu_regs regs;
+	_Atomic uint32_t saved; /* enum vmm_saved */
+	struct guest_vcpu_regs
+		frame; /* VMM_SAVED_FRAME: not written again when all are saved later */
+	struct guest_vcpu_regs regs; /* VMM_SAVED_ALL */
+};
+
+/** How much of a vCPU's registers; each ioctl takes its time, and a sample needs nine of fifty. */
+enum vmm_saved {
+	VMM_SAVED_NONE,
+	VMM_SAVED_FRAME,
+	VMM_SAVED_ALL,
 };
 
 struct vmm {
@@ -91,7 +100,8 @@ struct vmm {
 
 /* --- regs.c: a vCPU's registers; its thread, or one that knows that it is out of the guest --- */
 
-void vmm_regs_save(struct vmm_vcpu *v);
+/** @param what  goes to v->frame or v->regs */
+void vmm_regs_save(struct vmm_vcpu *v, enum vmm_saved what);
 
 /** Where the boot vCPU starts. */
 GS_MUST_USE enum gs_code vmm_regs_boot(struct vmm_vcpu *v, uint64_t pc, uint64_t x0,

@@ -16,6 +16,9 @@
 	(KVM_REG_ARM64 | KVM_REG_SIZE_U64 | KVM_REG_ARM_CORE | KVM_REG_ARM_CORE_REG(name))
 #define CORE_X(n) (CORE(regs.regs[0]) + (n) * (sizeof(uint64_t) / sizeof(uint32_t)))
 
+/* x29 and x30: the frame pointer and the link register */
+#define FIRST_OF_FRAME 29
+
 /* op0, op1, CRn, CRm, op2: Arm ARM (DDI 0487) D19 */
 #define REG_MPIDR_EL1	   ARM64_SYS_REG(3, 0, 0, 0, 5)
 #define REG_ID_AA64MMFR0   ARM64_SYS_REG(3, 0, 0, 7, 0)
@@ -95,22 +98,39 @@ static bool stopped_by_the_end(const struct vmm *vm, const struct guest_vcpu_reg
 	return event && (r->valid & GUEST_REGS_MMU) && (r->sctlr_el1 & 1);
 }
 
-void vmm_regs_save(struct vmm_vcpu *v)
+/* Read some registers; a group of which one cannot be read is not valid. */
+static void save(struct vmm_vcpu *v, uint32_t groups, uint32_t first_x, struct guest_vcpu_regs *r)
 {
-	struct guest_vcpu_regs r = { .valid = GUEST_REGS_ALL, .state = power_state(v) };
+	uint32_t bad = 0;
 
-	for (uint32_t i = 0; i < ARRAY_SIZE(r.x); i++) {
-		if (vmm_regs_get(v, CORE_X(i), &r.x[i]))
-			r.valid &= ~(uint32_t)GUEST_REGS_GENERAL;
-	}
+	for (uint32_t i = first_x; i < ARRAY_SIZE(r->x); i++)
+		if (vmm_regs_get(v, CORE_X(i), &r->x[i]))
+			bad |= GUEST_REGS_GENERAL;
 	for (size_t i = 0; i < ARRAY_SIZE(saved); i++) {
 		uint64_t value;
 
+		if (!(saved[i].group & groups))
+			continue;
 		if (vmm_regs_get(v, saved[i].id, &value))
-			r.valid &= ~saved[i].group;
+			bad |= saved[i].group;
 		else
-			memcpy((char *)&r + saved[i].offset, &value, sizeof(value));
+			memcpy((char *)r + saved[i].offset, &value, sizeof(value));
 	}
+	r->valid = groups & ~bad;
+}
+
+void vmm_regs_save(struct vmm_vcpu *v, enum vmm_saved what)
+{
+	struct guest_vcpu_regs r = { .state = power_state(v) };
+
+	if (what == VMM_SAVED_FRAME) {
+		save(v, GUEST_REGS_GENERAL | GUEST_REGS_EXC | GUEST_REGS_TPIDR, FIRST_OF_FRAME, &r);
+		if (r.valid & GUEST_REGS_GENERAL)
+			r.valid ^= GUEST_REGS_GENERAL | GUEST_REGS_FRAME;
+		v->frame = r;
+		return;
+	}
+	save(v, GUEST_REGS_ALL, 0, &r);
 	if (r.state == GUEST_VCPU_OFF && stopped_by_the_end(v->vm, &r))
 		r.state = GUEST_VCPU_ON;
 	v->regs = r;

@@ -99,12 +99,12 @@ void vmm_end_set(struct vmm *vm, enum vmm_end end)
 }
 
 /* Save the registers, for which the lock is not needed: all vCPUs do it side by side. */
-static void save_unlocked(struct vmm_vcpu *v)
+static void save_unlocked(struct vmm_vcpu *v, enum vmm_saved what)
 {
 	pthread_mutex_unlock(&v->vm->lock);
-	vmm_regs_save(v);
+	vmm_regs_save(v, what);
 	pthread_mutex_lock(&v->vm->lock);
-	atomic_store_explicit(&v->regs_valid, true, memory_order_release);
+	atomic_store_explicit(&v->saved, what, memory_order_release);
 }
 
 /* Wait while a stop or a hold is in force. @return false: the guest has ended */
@@ -114,8 +114,10 @@ static bool vcpu_may_run(struct vmm_vcpu *v)
 
 	pthread_mutex_lock(&vm->lock);
 	while (end_get(vm) == VMM_RUNNING && (vm->stop_depth || v->holds)) {
-		if (!atomic_load_explicit(&v->regs_valid, memory_order_relaxed)) {
-			save_unlocked(v);
+		enum vmm_saved what = vm->stop_depth ? VMM_SAVED_ALL : VMM_SAVED_FRAME;
+
+		if (atomic_load_explicit(&v->saved, memory_order_relaxed) < what) {
+			save_unlocked(v, what);
 			continue; // the stop may be over
 		}
 		v->state = VCPU_PARKED;
@@ -125,7 +127,7 @@ static bool vcpu_may_run(struct vmm_vcpu *v)
 	bool may = end_get(vm) == VMM_RUNNING;
 	if (may) {
 		set_immediate_exit(v, 0);
-		atomic_store_explicit(&v->regs_valid, false, memory_order_relaxed);
+		atomic_store_explicit(&v->saved, VMM_SAVED_NONE, memory_order_relaxed);
 		v->state = VCPU_RUNNING;
 	}
 	pthread_mutex_unlock(&vm->lock);
@@ -137,8 +139,8 @@ static void vcpu_leave(struct vmm_vcpu *v)
 	struct vmm *vm = v->vm;
 
 	pthread_mutex_lock(&vm->lock);
-	if (!atomic_load_explicit(&v->regs_valid, memory_order_relaxed))
-		save_unlocked(v);
+	if (atomic_load_explicit(&v->saved, memory_order_relaxed) < VMM_SAVED_ALL)
+		save_unlocked(v, VMM_SAVED_ALL);
 	v->state = VCPU_ENDED;
 	pthread_cond_broadcast(&vm->left);
 	pthread_mutex_unlock(&vm->lock);

@@ -412,17 +412,21 @@ static struct vmm_vcpu *leaving_locked(struct vmm *vm)
 	return NULL;
 }
 
-/* Registers of vCPUs whose threads have not come to save them: they cannot run before they do. */
-static void save_new_locked(struct vmm *vm)
+/*
+ * Registers of vCPUs whose threads have not come to save them, and the rest of those of vCPUs that a
+ * hold has stopped before: they cannot run as long as the lock is held.
+ */
+static void save_others_locked(struct vmm *vm)
 {
 	for (uint32_t i = 0; i < vm->topology.cpus; i++) {
 		struct vmm_vcpu *v = &vm->vcpus[i];
+		bool is_out = v->state == VCPU_NEW || (v->state == VCPU_PARKED && vm->stop_depth);
 
-		if (v->state != VCPU_NEW || !(vm->stop_depth || v->holds) ||
-		    atomic_load_explicit(&v->regs_valid, memory_order_relaxed))
+		if (!is_out || !(vm->stop_depth || v->holds) ||
+		    atomic_load_explicit(&v->saved, memory_order_relaxed) == VMM_SAVED_ALL)
 			continue;
-		vmm_regs_save(v);
-		atomic_store_explicit(&v->regs_valid, true, memory_order_release);
+		vmm_regs_save(v, VMM_SAVED_ALL);
+		atomic_store_explicit(&v->saved, VMM_SAVED_ALL, memory_order_release);
 	}
 }
 
@@ -455,7 +459,7 @@ static enum gs_code await_held_locked(struct vmm *vm, struct gs_error *err)
 	uint64_t now = gs_clock_ns(), deadline = now + STOP_DEADLINE_NS;
 	struct vmm_vcpu *v;
 
-	save_new_locked(vm);
+	save_others_locked(vm);
 	vmm_vcpu_kick_held_locked(vm);
 	while ((v = leaving_locked(vm))) {
 		if (vmm_cond_wait_until(&vm->left, &vm->lock,
@@ -548,9 +552,10 @@ static enum gs_code guest_op_vcpu_regs(void *priv, uint32_t vcpu, struct guest_v
 	struct vmm_vcpu *v = &vm->vcpus[vcpu];
 
 	// Pairs with the release where they are saved. No lock: legal while stopped.
-	if (!atomic_load_explicit(&v->regs_valid, memory_order_acquire))
+	enum vmm_saved what = (enum vmm_saved)atomic_load_explicit(&v->saved, memory_order_acquire);
+	if (what == VMM_SAVED_NONE)
 		return GS_EBUSY;
-	*regs_out = v->regs;
+	*regs_out = what == VMM_SAVED_ALL ? v->regs : v->frame;
 	return GS_OK;
 }
 

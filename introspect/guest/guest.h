@@ -57,9 +57,14 @@ enum guest_regs_valid {
 	GUEST_REGS_TPIDR = 1u << 4,   /* tpidr_el1 */
 	GUEST_REGS_CONTEXT = 1u << 5, /* contextidr_el1 */
 	GUEST_REGS_MPIDR = 1u << 6,   /* mpidr_el1 */
+	/*
+	 * Of the general ones only x29, x30, pc, pstate, sp_el0, sp_el1: what a vCPU that is held alone
+	 * has, where the others take time to read. Implied by GENERAL.
+	 */
+	GUEST_REGS_FRAME = 1u << 7,
 };
 
-#define GUEST_REGS_ALL 0x7fu
+#define GUEST_REGS_ALL 0x7fu /* what a source may know */
 
 struct guest_vcpu_regs {
 	uint32_t valid; /* enum guest_regs_valid */
@@ -154,8 +159,15 @@ static inline uint64_t guest_set_deadline(struct guest *g, uint64_t deadline_ns)
 	return g->ops->set_deadline ? g->ops->set_deadline(g->priv, deadline_ns) : deadline_ns;
 }
 
+/** Whether there is what unwinding a stack begins with. */
+static inline bool guest_regs_have_frame(const struct guest_vcpu_regs *regs)
+{
+	return regs->valid & (GUEST_REGS_GENERAL | GUEST_REGS_FRAME);
+}
+
 /**
- * Take one vCPU out of the guest while the others run: memory may change under the reader.
+ * Take one vCPU out of the guest while the others run: memory may change under the reader. Its
+ * registers are those of GUEST_REGS_FRAME, EXC and TPIDR at least.
  *
  * @return GS_OK; GS_ENOTSUP: the source can only stop all; GS_ENOENT: no such vCPU; GS_ETIMEDOUT
  * Threads: as guest_stop(). The guest's clock goes on: keep it short.

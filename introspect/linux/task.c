@@ -351,7 +351,7 @@ enum gs_code lnx_vcpu_current(struct lnx_view *v, const struct guest_vcpu_regs *
 	const struct lnx_kernel *k = v->k;
 	uint64_t task;
 
-	if (regs->state == GUEST_VCPU_OFF || !(regs->valid & GUEST_REGS_GENERAL))
+	if (regs->state == GUEST_VCPU_OFF || !guest_regs_have_frame(regs))
 		return GS_ENOENT;
 	/*
 	 * In EL1 SP_EL0 is the current task, but for some instructions after entry from EL0 and

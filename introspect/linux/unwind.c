@@ -262,7 +262,7 @@ void lnx_walk_running(struct lnx_walk *w, struct lnx_view *v, const struct lnx_t
 		      const struct guest_vcpu_regs *regs, struct lnx_stack *stack)
 {
 	walk_init(w, v, task, stack);
-	if (!(regs->valid & GUEST_REGS_GENERAL) || a64_pstate_el(regs->pstate) != 1)
+	if (!guest_regs_have_frame(regs) || a64_pstate_el(regs->pstate) != 1)
 		return;
 	add_cpu_stacks(w, regs);
 
