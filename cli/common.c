@@ -21,7 +21,8 @@ enum cli_exit cli_exit_of(enum gs_code code)
 	case GS_ETOOBIG:
 	case GS_ELOOP: return CLI_EXIT_BAD_DATA;
 	case GS_EDENIED: return CLI_EXIT_DENIED;
-	case GS_EBUSY: return CLI_EXIT_BUSY;
+	case GS_EBUSY:
+	case GS_EEXIST: return CLI_EXIT_BUSY;
 	case GS_ENOSPC:
 	case GS_ESYS: return CLI_EXIT_SYSTEM;
 	case GS_ETIMEDOUT: return CLI_EXIT_TIMEOUT;
