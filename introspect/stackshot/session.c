@@ -68,6 +68,7 @@ enum gs_code ss_session_create_with(struct guest *g, const struct ss_options *op
 	s->g = g;
 	s->buffer_max = options->buffer_max;
 	pthread_mutex_init(&s->lock, NULL);
+	pthread_mutex_init(&s->saved_lock, NULL);
 	rc = make_ordinary(s, options, err);
 	if (!rc)
 		rc = make_panic(s, options, err);
@@ -101,6 +102,8 @@ void ss_session_destroy(struct ss_session *s)
 	ss_engine_deinit(&s->ordinary);
 	ss_engine_deinit(&s->panic);
 	lnx_kernel_destroy(atomic_load_explicit(&s->k, memory_order_relaxed));
+	ss_saved_put(s->saved);
+	pthread_mutex_destroy(&s->saved_lock);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
