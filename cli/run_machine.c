@@ -422,8 +422,9 @@ static enum gs_code machine_create(struct run *r, struct gs_error *err)
 	enum gs_code rc = vmm_create(&config, &r->vm, err);
 	if (rc == GS_ENOENT && access("/dev/kvm", F_OK))
 		rc = err->code = GS_ENOTSUP; /* not a file of the user's that is missing */
+	const struct ss_options options = { .kinds = o->kinds.count, .kind = o->kinds.kind };
 	if (!rc)
-		rc = ss_session_create(vmm_guest(r->vm), &r->session, err);
+		rc = ss_session_create_with(vmm_guest(r->vm), &options, &r->session, err);
 	if (!rc)
 		rc = ctl_btlogs_create(vmm_guest(r->vm), NULL, 0, &r->btlogs, err);
 	return rc;

@@ -85,7 +85,7 @@ enum ss_cluster_kind {
 /** Zeroed: defaults. */
 struct ss_options {
 	uint32_t workers; /* host threads that collect, 1 … SS_WORKERS_MAX; 0: one a cluster */
-	uint32_t kinds;	  /* of the clusters: entries of kind */
+	uint32_t kinds;	  /* of the clusters (or workers, if these are more): entries of kind */
 	const enum ss_cluster_kind *kind; /* those beyond are SS_CLUSTER_SAME; borrowed */
 	uint64_t buffer_max;		  /* most bytes of records; 0: by the guest's memory */
 	uint64_t panic_buffer; /* bytes of records set aside for a panic; 0: by its memory */
@@ -93,7 +93,7 @@ struct ss_options {
 
 struct ss_session;
 
-/** ss_session_create() with other options than the defaults. GS_EINVAL: too many workers. */
+/** ss_session_create() with other options than the defaults. GS_EINVAL: too many workers or kinds. */
 GS_MUST_USE enum gs_code ss_session_create_with(struct guest *g, const struct ss_options *options,
 						struct ss_session **s_out, struct gs_error *err);
 

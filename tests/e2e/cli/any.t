@@ -212,6 +212,21 @@ $ guestshot status --control "$(head -c 200 /dev/zero | tr '\0' 'x')"
 code 64
 err guestshot: error: control socket x*: .*
 
+$ guestshot attach --core missing --control s --cluster-kind big,tiny
+code 64
+err .*--cluster-kind big,tiny: not a list of big, little and same
+err *
+
+# the vCPUs of a dump are one cluster
+$ head -c 1048576 /dev/zero >zeros; guestshot attach --core zeros --ram-base 0x40000000 --control s --cluster-kind big,little
+code 64
+err guestshot: error: 2 kinds of clusters: the guest has 1 .*
+
+$ guestshot run --kernel image --cpus 4 --clusters 2 --cluster-kind big,little,little
+code 64
+err guestshot run: --cluster-kind: more kinds than clusters.*
+err Try .*
+
 $ : >image; guestshot run --kernel image
 where nokvm
 code 69

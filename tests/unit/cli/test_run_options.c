@@ -53,6 +53,10 @@ START_TEST(everything_can_be_said)
 	ck_assert_uint_eq(o.memory, UINT64_C(1) << 30);
 	ck_assert_uint_eq(o.cpus, 64);
 	ck_assert_uint_eq(o.clusters, 8);
+	ck_assert_uint_eq(o.kinds.count, 0);
+	ck_assert_int_eq(parse("--cluster-kind little,big --kernel k --cpus 4 --clusters 2"), -1);
+	ck_assert_uint_eq(o.kinds.count, 2);
+	ck_assert_int_eq(o.kinds.kind[0], SS_CLUSTER_LITTLE);
 	ck_assert_int_eq(parse("--kernel k --console file:a:b --console-buffer 64K -vv"), -1);
 	ck_assert_int_eq(o.console, CLI_CONSOLE_FILE);
 	ck_assert_str_eq(o.console_path, "a:b");
@@ -79,6 +83,9 @@ static const char *const wrong[] = {
 	"--kernel k --cpus 0",
 	"--kernel k --cpus 65",
 	"--kernel k --cpus 2 --clusters 3",
+	"--kernel k --cluster-kind big,little",
+	"--kernel k --cpus 2 --clusters 2 --cluster-kind big,medium",
+	"--kernel k --cpus 2 --clusters 2 --cluster-kind big,",
 	"--kernel k --console file:",
 	"--kernel k --console tty",
 	"--kernel k --console-buffer 0",
