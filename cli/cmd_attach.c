@@ -229,6 +229,7 @@ static enum gs_code serve_start(struct attach *a, struct gs_error *err)
 		.guest = a->source.guest.guest,
 		.capture = capture,
 		.arg = a,
+		.session = a->session,
 		.hints = a->source.hints,
 		.btlogs = a->btlogs,
 	};

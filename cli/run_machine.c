@@ -239,7 +239,7 @@ static void run_end(struct run *r, enum cli_run_reason reason)
 	}
 	r->snapshot = (struct ctl_job){
 		.kind = CTL_JOB_SNAP,
-		.pid = SS_PID_ALL,
+		.ask.pid = SS_PID_ALL,
 		.path = r->snapshot_path,
 		.done = on_snapshot_done,
 		.arg = r,
@@ -436,6 +436,7 @@ static enum gs_code control_create(struct run *r, struct gs_error *err)
 		.guest = vmm_guest(r->vm),
 		.capture = capture,
 		.arg = r,
+		.session = r->session,
 		.btlogs = r->btlogs,
 	};
 	enum gs_code rc = ctl_worker_create(&r->loop, &worker, &r->worker, err);
