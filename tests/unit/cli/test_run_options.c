@@ -1,34 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The arguments of run. */
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "base/util.h"
 #include "cli/cli.h"
 #include "cli/run.h"
 #include "tests/unit/cli/suites.h"
-
-#define ARGS_MAX 16
+#include "tests/unit/cli/words.h"
 
 static struct cli_run_options o;
 
-/* Parse a command line of words divided by spaces. @return exit code; -1: go on */
+/* @return exit code; -1: go on */
 static int parse(const char *line)
 {
-	static char text[512];
-	static char *argv[ARGS_MAX + 1];
-	int argc = 0, code = -1;
+	char *argv[WORDS_MAX + 1];
+	int argc = words_split("guestshot-run", line, argv), code = -1;
 
-	snprintf(text, sizeof(text), "guestshot-run %s", line);
-	for (char *word = strtok(text, " "); word && argc < ARGS_MAX; word = strtok(NULL, " "))
-		argv[argc++] = word;
-	argv[argc] = NULL;
-	/* argp writes its messages there; they are not what is tested */
-	ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr));
-	ck_assert_ptr_nonnull(freopen("/dev/null", "w", stdout));
-	bool go_on = cli_run_options_parse(argc, argv, &o, &code);
-	return go_on ? -1 : code;
+	return cli_run_options_parse(argc, argv, &o, &code) ? -1 : code;
 }
 
 START_TEST(defaults_are_small)
