@@ -19,6 +19,7 @@ const char *gs_code_name(enum gs_code code)
 	case GS_ELOOP: return "loop";
 	case GS_EDENIED: return "denied";
 	case GS_EBUSY: return "busy";
+	case GS_EEXIST: return "exists";
 	case GS_ENOSPC: return "resource-shortage";
 	case GS_ETIMEDOUT: return "timed-out";
 	case GS_ENOTSUP: return "not-supported";

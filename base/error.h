@@ -31,6 +31,7 @@ enum gs_code {
 	GS_ELOOP,      /* a chain longer than its budget */
 	GS_EDENIED,    /* permission missing */
 	GS_EBUSY,      /* in use, or not in a state for this; may work later */
+	GS_EEXIST,     /* there is one already, and it is not replaced: take it away first */
 	GS_ENOSPC,     /* resource shortage: memory, buffer room, disk */
 	GS_ETIMEDOUT,  /* a deadline passed */
 	GS_ENOTSUP,    /* a legal wish that is not possible here */

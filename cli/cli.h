@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "introspect/stackshot/stackshot.h"
 
 /**
  * Exit codes of every subcommand: the one table. docs/exit-codes.md says the same for users; a code
@@ -85,6 +86,25 @@ GS_MUST_USE bool cli_parse_number(const char *text, uint64_t min, uint64_t max,
 
 /** Parse an address: "0xffff000002a85140", or decimal; nothing before or after it. */
 GS_MUST_USE bool cli_parse_address(const char *text, uint64_t *address_out);
+
+/**
+ * Take the first word off a list divided by commas.
+ *
+ * @param list  is moved behind it; NULL afterwards: it was the last one
+ * @return its place in @p names; @p count: it is none of them
+ */
+size_t cli_take_word(const char **list, const char *const *names, size_t count);
+
+/** What the clusters of a guest are, in their order; those beyond are not said. */
+struct cli_kinds {
+	uint32_t count;
+	enum ss_cluster_kind kind[SS_WORKERS_MAX];
+};
+
+#define CLI_KINDS_WRONG "not a list of big, little and same"
+
+/** Parse kinds of clusters: "big", "little,big", "same,same,big". @return false: not that, or too many */
+GS_MUST_USE bool cli_parse_kinds(const char *text, struct cli_kinds *kinds_out);
 
 /* Longest text of the two below, NUL included. */
 #define CLI_TEXT_MAX 32

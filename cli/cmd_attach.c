@@ -25,10 +25,11 @@ struct attach_options {
 	const char *control;
 	uint64_t deadline_ns; /* for each wait */
 	uint64_t wait_ns;     /* for the guest to appear */
+	struct cli_kinds kinds;
 	int verbosity;
 };
 
-enum { KEY_CONTROL = 0x100, KEY_DEADLINE, KEY_WAIT };
+enum { KEY_CONTROL = 0x100, KEY_DEADLINE, KEY_WAIT, KEY_CLUSTER_KIND };
 
 static const struct argp_option options[] = {
 	CLI_SOURCE_OPTIONS,
@@ -37,6 +38,9 @@ static const struct argp_option options[] = {
 	  "Longest wait for each answer of QEMU or libvirt (default: 10s)", 3 },
 	{ "wait", KEY_WAIT, "DURATION", 0,
 	  "Wait so long for the guest to appear (default: not at all)", 3 },
+	{ "cluster-kind", KEY_CLUSTER_KIND, "KINDS", 0,
+	  "What each cluster of vCPUs is, divided by commas: big, little or same (default: same)",
+	  3 },
 	{ "verbose", 'v', NULL, 0, "Say what is going on; twice: more", 3 },
 	{ 0 },
 };
@@ -69,6 +73,11 @@ static error_t parse_key(int key, char *arg, struct argp_state *state)
 	case KEY_CONTROL: o->control = arg; return 0;
 	case KEY_DEADLINE: return parse_duration("--deadline", arg, &o->deadline_ns, state);
 	case KEY_WAIT: return parse_duration("--wait", arg, &o->wait_ns, state);
+	case KEY_CLUSTER_KIND:
+		if (cli_parse_kinds(arg, &o->kinds))
+			return 0;
+		argp_error(state, "--cluster-kind %s: " CLI_KINDS_WRONG, arg);
+		return EINVAL;
 	case 'v': o->verbosity++; return 0;
 	case ARGP_KEY_ARG: argp_error(state, "unexpected argument: %s", arg); return EINVAL;
 	case ARGP_KEY_END: return parse_end(o, state);
@@ -200,7 +209,11 @@ static void watch_signals(struct attach *a)
 
 static enum gs_code serve_start(struct attach *a, struct gs_error *err)
 {
-	enum gs_code rc = ss_session_create(a->source.guest.guest, &a->session, err);
+	const struct cli_kinds *kinds = &a->o->kinds;
+	const struct ss_options how = { .kinds = kinds->count,
+					.kind = kinds->kind,
+					.remember = true };
+	enum gs_code rc = ss_session_create_with(a->source.guest.guest, &how, &a->session, err);
 
 	if (rc)
 		return rc;
@@ -218,6 +231,7 @@ static enum gs_code serve_start(struct attach *a, struct gs_error *err)
 		.guest = a->source.guest.guest,
 		.capture = capture,
 		.arg = a,
+		.session = a->session,
 		.hints = a->source.hints,
 		.btlogs = a->btlogs,
 	};

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* guestshot snap: take a capture, over a control socket or of a guest by itself, into a file. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,98 +10,12 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/util.h"
-#include "cli/cli.h"
-#include "cli/remote.h"
-#include "cli/source.h"
-#include "control/client.h"
-#include "control/protocol.h"
-#include "introspect/stackshot/stackshot.h"
-#include "kcdata/compress.h"
+#include "cli/report/capture_file.h"
+#include "cli/snap.h"
+#include "kcdata/kcdata.h"
+#include "kcdata/stackshot_types.h"
 
-struct snap_options {
-	struct cli_remote remote;	  /* a guest behind a control socket … */
-	struct cli_source_options source; /* … or another one */
-	const char *output;
-	int64_t pid;	      /* -1: all */
-	uint64_t deadline_ns; /* most that the guest is stopped; 0: no limit */
-	struct kcd_compression how;
-	bool quiet;
-	int verbosity;
-};
-
-enum { KEY_PID = 0x100, KEY_COMPRESS, KEY_DEADLINE };
-
-static const struct argp_option options[] = {
-	{ "output", 'o', "FILE", 0, "Write the capture to FILE; - is standard output", 1 },
-	{ "pid", KEY_PID, "PID", 0, "Only the guest's process PID", 1 },
-	{ "compress", KEY_COMPRESS, "HOW", 0,
-	  "none (default: any kcdata reader opens it), zlib, zstd or zstd:LEVEL", 1 },
-	{ "deadline", KEY_DEADLINE, "DURATION", 0,
-	  "Let the guest go on after so long, with what there is by then", 1 },
-	{ "quiet", 'q', NULL, 0, "No summary on standard error", 1 },
-	{ "verbose", 'v', NULL, 0, "Say how the guest's kernel was found, and what took how long",
-	  1 },
-	CLI_SOURCE_OPTIONS,
-	CLI_REMOTE_OPTIONS,
-	{ 0 },
-};
-
-static error_t parse_end(const struct snap_options *o, struct argp_state *state)
-{
-	if (!o->output)
-		argp_error(state, "where to? -o FILE is missing");
-	else if (!strcmp(o->output, "-") && isatty(STDOUT_FILENO))
-		argp_error(state, "a capture is binary: not written to a terminal");
-	else
-		return cli_any_guest_end(&o->source, &o->remote, state);
-	return EINVAL;
-}
-
-static error_t parse_key(int key, char *arg, struct argp_state *state)
-{
-	struct snap_options *o = state->input;
-	uint64_t number;
-
-	switch (key) {
-	case 'o': o->output = arg; return 0;
-	case 'q': o->quiet = true; return 0;
-	case 'v': o->verbosity++; return 0;
-	case KEY_PID:
-		if (!cli_parse_number(arg, 0, INT32_MAX, &number)) {
-			argp_error(state, "--pid %s: not a process id", arg);
-			return EINVAL;
-		}
-		o->pid = (int64_t)number;
-		return 0;
-	case KEY_DEADLINE:
-		if (cli_parse_duration(arg, &o->deadline_ns) && o->deadline_ns >= GS_NS_PER_MS &&
-		    o->deadline_ns <= CTL_DEADLINE_MS_MAX * GS_NS_PER_MS)
-			return 0;
-		argp_error(state, "--deadline %s: not a duration in 1ms … 1h, such as 200ms", arg);
-		return EINVAL;
-	case KEY_COMPRESS:
-		if (!kcd_compression_parse(arg, &o->how)) {
-			argp_error(state, "--compress %s: neither none nor zlib nor zstd:LEVEL",
-				   arg);
-			return EINVAL;
-		}
-		return 0;
-	case ARGP_KEY_ARG: argp_error(state, "unexpected argument: %s", arg); return EINVAL;
-	case ARGP_KEY_END: return parse_end(o, state);
-	default: return cli_any_guest_key(&o->source, &o->remote, key, arg, state);
-	}
-}
-
-static const struct argp argp = {
-	.options = options,
-	.parser = parse_key,
-	.doc = "Stop a guest for some milliseconds, record what every thread is doing, and write "
-	       "that to a file. The guest is one behind a control socket, one of libvirt or QEMU, "
-	       "or a memory dump.",
-	.children = cli_argp_children,
-};
-
-static enum gs_code write_bytes(const struct snap_options *o, const void *data, size_t size,
+static enum gs_code write_bytes(const struct cli_snap_options *o, const void *data, size_t size,
 				struct gs_error *err)
 {
 	if (strcmp(o->output, "-") != 0)
@@ -118,7 +31,7 @@ static enum gs_code write_bytes(const struct snap_options *o, const void *data, 
 #define COMPRESS_SLACK (UINT64_C(64) << 10)
 
 /* The capture is finished: the guest runs while it is compressed. @p size becomes that of the file */
-static enum gs_code write_output(const struct snap_options *o, const void *data, size_t *size,
+static enum gs_code write_output(const struct cli_snap_options *o, const void *data, size_t *size,
 				 struct gs_error *err)
 {
 	if (o->how.algorithm == KCD_COMPRESS_NONE)
@@ -141,24 +54,40 @@ static enum gs_code write_output(const struct snap_options *o, const void *data,
 /* What the summary needs, from the socket's answer or from a capture of our own. */
 struct outcome {
 	uint64_t tasks, threads, stopped_ns;
+	uint64_t same_threads; /* of a delta: those that have not changed */
 	bool complete;
 	bool is_dump; /* nothing was stopped */
 };
 
-static void print_summary(const struct snap_options *o, const struct outcome *r, size_t size)
+static void print_summary(const struct cli_snap_options *o, const struct outcome *r, size_t size)
 {
-	char bytes[CLI_TEXT_MAX], stopped[CLI_TEXT_MAX];
+	char bytes[CLI_TEXT_MAX], stopped[CLI_TEXT_MAX], same[2 * CLI_TEXT_MAX] = "";
 
-	fprintf(stderr, "guestshot: %" PRIu64 " tasks, %" PRIu64 " threads, %s to %s; %s %s%s\n",
-		r->tasks, r->threads, cli_format_size(size, bytes),
-		strcmp(o->output, "-") ? o->output : "standard output",
+	if (o->since)
+		snprintf(same, sizeof(same), " have changed, %" PRIu64 " have not",
+			 r->same_threads);
+	fprintf(stderr, "guestshot: %" PRIu64 " tasks, %" PRIu64 " threads%s, %s %s%s; %s %s%s\n",
+		r->tasks, r->threads, same, cli_format_size(size, bytes),
+		o->output ? "to " : "saved",
+		!o->output		 ? ""
+		: strcmp(o->output, "-") ? o->output
+					 : "standard output",
 		r->is_dump ? "read in" : "guest stopped",
 		cli_format_duration(r->stopped_ns, stopped),
 		r->complete ? "" : "; incomplete: guestshot show says what is missing");
+	if (!o->output)
+		fprintf(stderr,
+			"guestshot: guestshot snap --control %s --retrieve -o FILE gets it\n",
+			o->remote.control);
+}
+
+static int exit_of(const struct outcome *r)
+{
+	return r->complete ? CLI_EXIT_OK : CLI_EXIT_INCOMPLETE;
 }
 
 /* There is a capture: write it, say so. */
-static int deliver(const struct snap_options *o, const struct outcome *r, const void *data,
+static int deliver(const struct cli_snap_options *o, const struct outcome *r, const void *data,
 		   size_t size)
 {
 	struct gs_error err = { 0 };
@@ -167,53 +96,163 @@ static int deliver(const struct snap_options *o, const struct outcome *r, const 
 		return cli_output_error(&err);
 	if (!o->quiet)
 		print_summary(o, r, size);
-	return r->complete ? CLI_EXIT_OK : CLI_EXIT_INCOMPLETE;
+	return exit_of(r);
 }
 
 /* --- a guest behind a control socket ------------------------------------------------------------ */
 
-static int snap_remote(const struct snap_options *o)
+/* When the guest of an earlier capture had stopped. */
+static enum gs_code read_start(const char *path, uint64_t *start_ns_out, struct gs_error *err)
 {
-	json_t *answer, *arguments = json_pack("{s:s}", "to", "fd");
-	const void *data;
+	GS_FREE uint8_t *data = NULL;
 	size_t size;
+	struct kcd_reader reader;
+	struct kcd_item it;
+	uint64_t start_ns = 0;
+	enum gs_code rc = rep_stream_read(path, &data, &size, err);
 
-	if (o->pid >= 0)
-		(void)json_object_set_new(arguments, "pid", json_integer(o->pid));
-	if (o->deadline_ns)
-		(void)json_object_set_new(
-			arguments, "deadline_ms",
-			json_integer((json_int_t)(o->deadline_ns / GS_NS_PER_MS)));
-	int code = cli_remote_fetch(&o->remote, "snap", arguments, &answer, &data, &size);
-	if (code)
-		return code;
-	const struct outcome r = {
+	if (rc)
+		return rc;
+	if (!kcd_reader_init(&reader, data, size, KCD_TOLERANT, NULL) &&
+	    (reader.magic == KCD_MAGIC_STACKSHOT || reader.magic == KCD_MAGIC_DELTA_STACKSHOT))
+		while (!start_ns && !kcd_reader_next(&reader, &it))
+			if (it.type == KCD_TYPE_MACH_ABSOLUTE_TIME && it.depth == 0)
+				(void)kcd_item_copy(&it, &start_ns, sizeof(start_ns));
+	if (!start_ns || start_ns > INT64_MAX)
+		return gs_fail(err, GS_EMALFORMED, "%s: no capture, or it does not say its time",
+			       path);
+	*start_ns_out = start_ns;
+	return GS_OK;
+}
+
+/* Members that are asked for; those that are not given are 0. */
+static bool set_number(json_t *arguments, const char *name, uint64_t n)
+{
+	return !n || !json_object_set_new(arguments, name, json_integer((json_int_t)n));
+}
+
+static json_t *flag_names(uint64_t flags)
+{
+	json_t *names = json_array();
+
+	for (uint32_t bit = 0; bit < 64; bit++) {
+		const uint64_t flag = flags & UINT64_C(1) << bit;
+
+		if (flag && json_array_append_new(names, json_string(ss_request_flag_name(flag)))) {
+			json_decref(names);
+			return NULL;
+		}
+	}
+	return names;
+}
+
+/* @return NULL: out of memory */
+static json_t *make_arguments(const struct cli_snap_options *o, uint64_t since_ns)
+{
+	const struct ss_request *q = &o->ask;
+	json_t *a = json_object();
+	bool ok = a;
+
+	if (q->flags)
+		ok = !json_object_set_new(a, "flags", flag_names(q->flags));
+	ok = ok && set_number(a, "deadline_ms", o->deadline_ns / GS_NS_PER_MS) &&
+	     set_number(a, "since_ns", since_ns) && set_number(a, "threads_max", q->threads_max) &&
+	     set_number(a, "pagetable_mask", q->pagetable_mask);
+	if (ok && q->pid != SS_PID_ALL)
+		ok = !json_object_set_new(a, "pid", json_integer(q->pid));
+	/* not dropped before it is written: a disk that is full loses nothing */
+	if (ok && q->flags & KCD_SS_RETRIEVE_EXISTING_BUFFER)
+		ok = !json_object_set_new(a, "keep", json_true());
+	if (ok)
+		return a;
+	json_decref(a); /* may be NULL, as all that is set may be */
+	return NULL;
+}
+
+static struct outcome outcome_of(const json_t *answer)
+{
+	return (struct outcome){
 		.tasks = cli_answer_number(answer, "tasks"),
 		.threads = cli_answer_number(answer, "threads"),
+		.same_threads = cli_answer_number(answer, "same_threads"),
 		.stopped_ns = cli_answer_number(answer, "stopped_ns"),
 		.complete = json_is_true(json_object_get(answer, "complete")),
 	};
+}
+
+static int save_remote(const struct cli_snap_options *o, json_t *arguments)
+{
+	json_t *answer;
+	int code = cli_remote_call(&o->remote, "snap", arguments, &answer, NULL);
+
+	if (code)
+		return code;
+	const struct outcome r = outcome_of(answer);
+	if (!o->quiet)
+		print_summary(o, &r, cli_answer_number(answer, "bytes"));
+	json_decref(answer);
+	return exit_of(&r);
+}
+
+/* A capture that was saved is written now. If this fails, it is there twice, which is said. */
+static void drop_saved(const struct cli_snap_options *o, uint64_t saved_id)
+{
+	json_t *answer, *arguments = json_pack("{s:I}", "saved_id", (json_int_t)saved_id);
+
+	if (!cli_remote_call(&o->remote, "saved-drop", arguments, &answer, NULL))
+		json_decref(answer);
+	else
+		gs_log(GS_LOG_WARNING, "the capture is written, but may be saved there still");
+}
+
+static int fetch_remote(const struct cli_snap_options *o, json_t *arguments)
+{
+	json_t *answer;
+	const void *data;
+	size_t size;
+	int code = cli_remote_fetch(&o->remote, "snap", arguments, &answer, &data, &size);
+
+	if (code)
+		return code;
+	const struct outcome r = outcome_of(answer);
+	const uint64_t saved_id = cli_answer_number(answer, "saved_id");
 	json_decref(answer);
 	code = deliver(o, &r, data, size);
 	munmap((void *)data, size);
+	if (saved_id && code == exit_of(&r))
+		drop_saved(o, saved_id);
 	return code;
+}
+
+static int snap_remote(const struct cli_snap_options *o)
+{
+	struct gs_error err = { 0 };
+	uint64_t since_ns = 0;
+
+	if (o->since && read_start(o->since, &since_ns, &err))
+		return cli_error(&err);
+	json_t *arguments = make_arguments(o, since_ns);
+	if (!arguments) {
+		gs_log(GS_LOG_ERROR, "out of memory");
+		return CLI_EXIT_SYSTEM;
+	}
+	return o->output ? fetch_remote(o, arguments) : save_remote(o, arguments);
 }
 
 /* --- any other guest ----------------------------------------------------------------------------- */
 
-static enum gs_code capture_source(const struct snap_options *o, const struct cli_source *source,
-				   struct ss_result *result_out, struct gs_error *err)
+static enum gs_code capture_source(const struct cli_snap_options *o,
+				   const struct cli_source *source, struct ss_result *result_out,
+				   struct gs_error *err)
 {
-	struct ss_request request = {
-		.version = SS_REQUEST_VERSION,
-		.size = sizeof(request),
-		.pid = o->pid >= 0 ? (int32_t)o->pid : SS_PID_ALL,
-	};
+	struct ss_request request = o->ask;
 	struct ss_session *session;
 	enum gs_code rc = ss_session_create(source->guest.guest, &session, err);
 
 	if (rc)
 		return rc;
+	request.version = SS_REQUEST_VERSION;
+	request.size = sizeof(request);
 	ss_session_hint(session, &source->hints);
 	if (o->deadline_ns) {
 		rc = ss_session_prepare(session, err);
@@ -227,7 +266,7 @@ static enum gs_code capture_source(const struct snap_options *o, const struct cl
 	return rc;
 }
 
-static int snap_source(const struct snap_options *o)
+static int snap_source(const struct cli_snap_options *o)
 {
 	struct cli_source source = { 0 };
 	struct ss_result result = { 0 };
@@ -256,10 +295,10 @@ static int snap_source(const struct snap_options *o)
 
 int cli_cmd_snap(int argc, char **argv)
 {
-	struct snap_options o = { .remote = CLI_REMOTE_DEFAULT, .pid = -1 };
+	struct cli_snap_options o;
 	int code;
 
-	if (!cli_parse(&argp, argc, argv, &o, &code))
+	if (!cli_snap_options_parse(argc, argv, &o, &code))
 		return code;
 	if (o.verbosity)
 		gs_log_set_level(o.verbosity > 1 ? GS_LOG_DEBUG : GS_LOG_INFO);

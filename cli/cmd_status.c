@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "cli/cli.h"
 #include "cli/remote.h"
@@ -98,6 +99,23 @@ static void print_captures(const json_t *answer)
 	       cli_format_duration(cli_answer_number(last, "total_ns"), t[4]));
 }
 
+static void print_saved(const json_t *answer)
+{
+	const json_t *saved = json_object_get(answer, "saved_capture");
+	char bytes[CLI_TEXT_MAX], when[CLI_TEXT_MAX] = "?";
+	struct tm tm;
+
+	if (!json_is_object(saved))
+		return;
+	/* the latest time that a server can tell has a year of six digits: it fits, too */
+	time_t seconds = (time_t)(cli_answer_number(saved, "time_us") / 1000000);
+	if (gmtime_r(&seconds, &tm))
+		strftime(when, sizeof(when), "%F %T UTC", &tm);
+	printf("saved capture %" PRIu64 " tasks, %" PRIu64 " threads, %s, at %s\n",
+	       cli_answer_number(saved, "tasks"), cli_answer_number(saved, "threads"),
+	       cli_format_size(cli_answer_number(saved, "bytes"), bytes), when);
+}
+
 int cli_cmd_status(int argc, char **argv)
 {
 	struct status_options o = { .remote = CLI_REMOTE_DEFAULT };
@@ -117,6 +135,7 @@ int cli_cmd_status(int argc, char **argv)
 		print_guest(answer);
 		print_machine(answer);
 		print_captures(answer);
+		print_saved(answer);
 		printf("clients       %" PRIu64 "\n", cli_answer_number(answer, "clients"));
 		printf("version       %s\n", cli_answer_text(answer, "version", version));
 	}

@@ -21,7 +21,8 @@ enum cli_exit cli_exit_of(enum gs_code code)
 	case GS_ETOOBIG:
 	case GS_ELOOP: return CLI_EXIT_BAD_DATA;
 	case GS_EDENIED: return CLI_EXIT_DENIED;
-	case GS_EBUSY: return CLI_EXIT_BUSY;
+	case GS_EBUSY:
+	case GS_EEXIST: return CLI_EXIT_BUSY;
 	case GS_ENOSPC:
 	case GS_ESYS: return CLI_EXIT_SYSTEM;
 	case GS_ETIMEDOUT: return CLI_EXIT_TIMEOUT;
@@ -168,6 +169,34 @@ bool cli_parse_duration(const char *text, uint64_t *ns_out)
 		return true;
 	}
 	return false;
+}
+
+size_t cli_take_word(const char **list, const char *const *names, size_t count)
+{
+	const char *word = *list;
+	const size_t len = strcspn(word, ",");
+	size_t i = 0;
+
+	while (i < count && (strlen(names[i]) != len || strncmp(word, names[i], len) != 0))
+		i++;
+	*list = word[len] ? word + len + 1 : NULL;
+	return i;
+}
+
+bool cli_parse_kinds(const char *text, struct cli_kinds *kinds_out)
+{
+	static const char *const names[] = {
+		[SS_CLUSTER_SAME] = "same", [SS_CLUSTER_LITTLE] = "little", [SS_CLUSTER_BIG] = "big"
+	};
+
+	for (kinds_out->count = 0; text; kinds_out->count++) {
+		const size_t kind = cli_take_word(&text, names, ARRAY_SIZE(names));
+
+		if (kind == ARRAY_SIZE(names) || kinds_out->count == ARRAY_SIZE(kinds_out->kind))
+			return false;
+		kinds_out->kind[kinds_out->count] = (enum ss_cluster_kind)kind;
+	}
+	return true;
 }
 
 const char *cli_format_size(uint64_t bytes, char buf[static CLI_TEXT_MAX])

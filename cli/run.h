@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cli/cli.h"
 #include "cli/console.h"
 #include "cli/until.h"
 
@@ -27,6 +28,7 @@ struct cli_run_options {
 	uint64_t memory;
 	uint32_t cpus;
 	uint32_t clusters;
+	struct cli_kinds kinds;
 	enum cli_console_kind console;
 	const char *console_path;
 	uint64_t console_buffer; /* 0: the machine's default */

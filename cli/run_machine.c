@@ -239,7 +239,7 @@ static void run_end(struct run *r, enum cli_run_reason reason)
 	}
 	r->snapshot = (struct ctl_job){
 		.kind = CTL_JOB_SNAP,
-		.pid = SS_PID_ALL,
+		.ask.pid = SS_PID_ALL,
 		.path = r->snapshot_path,
 		.done = on_snapshot_done,
 		.arg = r,
@@ -422,8 +422,11 @@ static enum gs_code machine_create(struct run *r, struct gs_error *err)
 	enum gs_code rc = vmm_create(&config, &r->vm, err);
 	if (rc == GS_ENOENT && access("/dev/kvm", F_OK))
 		rc = err->code = GS_ENOTSUP; /* not a file of the user's that is missing */
+	const struct ss_options options = { .kinds = o->kinds.count,
+					    .kind = o->kinds.kind,
+					    .remember = true };
 	if (!rc)
-		rc = ss_session_create(vmm_guest(r->vm), &r->session, err);
+		rc = ss_session_create_with(vmm_guest(r->vm), &options, &r->session, err);
 	if (!rc)
 		rc = ctl_btlogs_create(vmm_guest(r->vm), NULL, 0, &r->btlogs, err);
 	return rc;
@@ -435,6 +438,7 @@ static enum gs_code control_create(struct run *r, struct gs_error *err)
 		.guest = vmm_guest(r->vm),
 		.capture = capture,
 		.arg = r,
+		.session = r->session,
 		.btlogs = r->btlogs,
 	};
 	enum gs_code rc = ctl_worker_create(&r->loop, &worker, &r->worker, err);

@@ -33,6 +33,7 @@ enum {
 	KEY_MEMORY,
 	KEY_CPUS,
 	KEY_CLUSTERS,
+	KEY_CLUSTER_KIND,
 	KEY_CONSOLE,
 	KEY_CONSOLE_BUFFER,
 	KEY_CONTROL,
@@ -50,6 +51,8 @@ static const struct argp_option options[] = {
 	{ "memory", KEY_MEMORY, "SIZE", 0, "RAM, with K, M or G (default: 512M)", 1 },
 	{ "cpus", KEY_CPUS, "N", 0, "vCPUs, 1 to 64 (default: 1)", 1 },
 	{ "clusters", KEY_CLUSTERS, "N", 0, "Clusters the vCPUs are in (default: 1)", 1 },
+	{ "cluster-kind", KEY_CLUSTER_KIND, "KINDS", 0,
+	  "What each cluster is, divided by commas: big, little or same (default: same)", 1 },
 	{ NULL, 0, NULL, 0, "Its console", 2 },
 	{ "console", KEY_CONSOLE, "WHERE", 0,
 	  "stdio (default; Ctrl-A x ends the guest), pty, file:PATH or none", 2 },
@@ -115,21 +118,15 @@ static error_t set_until(struct argp_state *state, struct cli_run_options *o, co
 
 static error_t set_snapshot_on(struct argp_state *state, struct cli_run_options *o, const char *arg)
 {
-	for (const char *at = arg;; at++) {
-		size_t len = strcspn(at, ",");
-		size_t i = 0;
+	for (const char *list = arg; list;) {
+		const size_t i = cli_take_word(&list, reasons, ARRAY_SIZE(reasons));
 
-		while (i < ARRAY_SIZE(reasons) &&
-		       (strlen(reasons[i]) != len || strncmp(at, reasons[i], len) != 0))
-			i++;
 		if (i == ARRAY_SIZE(reasons))
 			return wrong(state, "snapshot-on", arg,
 				     "not a list of timeout, exit, until, signal");
 		o->snapshot_on |= 1u << i;
-		at += len;
-		if (!*at)
-			return 0;
 	}
+	return 0;
 }
 
 /* What only makes sense together. */
@@ -143,6 +140,8 @@ static error_t check(struct argp_state *state, const struct cli_run_options *o)
 		what = "--memory: a guest needs at least 64M";
 	else if (o->clusters > o->cpus)
 		what = "--clusters: more clusters than vCPUs";
+	else if (o->kinds.count > o->clusters)
+		what = "--cluster-kind: more kinds than clusters (--clusters)";
 	else if (o->snapshot && !o->snapshot_on)
 		what = "--snapshot needs --snapshot-on, which says when";
 	else if ((o->snapshot_on & (1u << CLI_RUN_TIMEOUT)) && !o->timeout_ns)
@@ -176,6 +175,10 @@ static error_t parse_key(int key, char *arg, struct argp_state *state)
 				       "not a size such as 64K or 4M");
 	case KEY_CPUS: return set_count(state, "cpus", arg, &o->cpus);
 	case KEY_CLUSTERS: return set_count(state, "clusters", arg, &o->clusters);
+	case KEY_CLUSTER_KIND:
+		return cli_parse_kinds(arg, &o->kinds)
+			       ? 0
+			       : wrong(state, "cluster-kind", arg, CLI_KINDS_WRONG);
 	case KEY_CONSOLE: return set_console(state, o, arg);
 	case KEY_UNTIL: return set_until(state, o, arg);
 	case KEY_TIMEOUT:

@@ -20,7 +20,8 @@ struct piece {
 	char *bytes;
 	size_t len;
 	size_t sent;
-	int fd; /* goes with the first byte; -1: none, or gone with it */
+	int fd;	       /* goes with the first byte; -1: none, or gone with it */
+	uint64_t mark; /* for sent(); 0: it is not told */
 };
 
 struct ctl_conn {
@@ -154,6 +155,20 @@ static ssize_t send_some(const struct ctl_conn *c, struct piece *p)
 	return n;
 }
 
+/* The first line is with the peer. */
+static void finish_first(struct ctl_conn *c)
+{
+	struct piece *p = c->first;
+	const uint64_t mark = p->mark;
+
+	c->first = p->next;
+	if (!c->first)
+		c->last = NULL;
+	piece_free(p);
+	if (mark)
+		c->events->sent(c->arg, mark);
+}
+
 static void flush(struct ctl_conn *c)
 {
 	bool progress = false;
@@ -171,18 +186,19 @@ static void flush(struct ctl_conn *c)
 		progress = true;
 		c->out_bytes -= (size_t)n;
 		p->sent += (size_t)n;
-		if (p->sent == p->len) {
-			c->first = p->next;
-			if (!c->first)
-				c->last = NULL;
-			piece_free(p);
-		}
+		if (p->sent == p->len)
+			finish_first(c);
 	}
 	if (c->first && (progress || !uv_is_active((uv_handle_t *)&c->timer)))
 		uv_timer_start(&c->timer, on_timer, c->finishing ? CONN_FINISH_MS : c->stall_ms, 0);
 }
 
 void ctl_conn_send(struct ctl_conn *c, char *line, size_t len, int fd)
+{
+	ctl_conn_send_marked(c, line, len, fd, 0);
+}
+
+void ctl_conn_send_marked(struct ctl_conn *c, char *line, size_t len, int fd, uint64_t mark)
 {
 	struct piece *p = line ? malloc(sizeof(*p)) : NULL;
 
@@ -195,7 +211,7 @@ void ctl_conn_send(struct ctl_conn *c, char *line, size_t len, int fd)
 			set_broken(c);
 		return;
 	}
-	*p = (struct piece){ .bytes = line, .len = len, .fd = fd };
+	*p = (struct piece){ .bytes = line, .len = len, .fd = fd, .mark = mark };
 	if (c->last)
 		c->last->next = p;
 	else

@@ -33,6 +33,11 @@ struct ctl_conn_events {
 	void (*line)(void *arg, const char *line, size_t len);
 	/** The peer sent more than a line may have; no more line() comes. Called once. */
 	void (*overlong)(void *arg);
+	/**
+	 * A line with this mark was wholly handed to the peer's socket, its descriptor with it. May be
+	 * called inside of ctl_conn_send_marked(); the connection must not be used.
+	 */
+	void (*sent)(void *arg, uint64_t mark);
 	/** The connection is over, whoever ended it, and freed on return; not after
 	 * ctl_conn_close(). */
 	void (*gone)(void *arg);
@@ -56,6 +61,13 @@ GS_MUST_USE enum gs_code ctl_conn_create(uv_loop_t *loop, int fd, uint32_t stall
  * @param fd   taken; passed along with the line's first byte; -1: none
  */
 void ctl_conn_send(struct ctl_conn *c, char *line, size_t len, int fd);
+
+/**
+ * The same for a line whose sender wants to know that it arrived in the peer's socket.
+ *
+ * @param mark  for sent(), not 0; a line that is given up with its connection is not sent
+ */
+void ctl_conn_send_marked(struct ctl_conn *c, char *line, size_t len, int fd, uint64_t mark);
 
 /** No line() until ctl_conn_resume(). May be called from line(). */
 void ctl_conn_pause(struct ctl_conn *c);

@@ -9,7 +9,7 @@
 
 #include "base/escape.h"
 #include "base/util.h"
-#include "introspect/stackshot/stackshot.h"
+#include "kcdata/stackshot_types.h"
 
 /* One argument of one command. */
 struct arg {
@@ -54,17 +54,89 @@ static const char *type_name(const json_t *value)
 	return "unknown";
 }
 
+/* The value of an argument that is an integer in [min, max]. */
+static bool parse_integer(const json_t *value, const struct ctl_request *r, const char *name,
+			  json_int_t min, json_int_t max, uint64_t *n_out, struct ctl_fault *f)
+{
+	const char *command = ctl_command_name(r->command);
+	const json_int_t n = json_integer_value(value);
+
+	if (!json_is_integer(value))
+		return fault(f, CTL_CLASS_ARGUMENT, "%s: \"%s\" is an integer, not %s", command,
+			     name, type_name(value));
+	if (n < min || n > max)
+		return fault(f, CTL_CLASS_ARGUMENT,
+			     "%s: \"%s\" %" JSON_INTEGER_FORMAT " is not in %" JSON_INTEGER_FORMAT
+			     " … %" JSON_INTEGER_FORMAT,
+			     command, name, n, min, max);
+	*n_out = (uint64_t)n;
+	return true;
+}
+
 static bool parse_pid(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
 {
-	if (!json_is_integer(value))
-		return fault(f, CTL_CLASS_ARGUMENT, "snap: \"pid\" is an integer, not %s",
+	uint64_t n = 0;
+
+	if (!parse_integer(value, r, "pid", 0, INT32_MAX, &n, f))
+		return false;
+	r->ask.pid = (int32_t)n;
+	return true;
+}
+
+static bool parse_threads_max(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
+{
+	uint64_t n = 0;
+
+	if (!parse_integer(value, r, "threads_max", 0, UINT32_MAX, &n, f))
+		return false;
+	r->ask.threads_max = (uint32_t)n;
+	return true;
+}
+
+static bool parse_size_hint(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
+{
+	return parse_integer(value, r, "size_hint", 0, INT64_MAX, &r->ask.size_hint, f);
+}
+
+static bool parse_since(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
+{
+	return parse_integer(value, r, "since_ns", 1, INT64_MAX, &r->ask.since_ns, f);
+}
+
+static bool parse_mask(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
+{
+	return parse_integer(value, r, "pagetable_mask", 0, INT64_MAX, &r->ask.pagetable_mask, f);
+}
+
+static bool parse_flags(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
+{
+	const json_t *name;
+	size_t i;
+
+	if (!json_is_array(value))
+		return fault(f, CTL_CLASS_ARGUMENT, "snap: \"flags\" is an array of names, not %s",
 			     type_name(value));
-	json_int_t pid = json_integer_value(value);
-	if (pid < 0 || pid > INT32_MAX)
-		return fault(f, CTL_CLASS_ARGUMENT,
-			     "snap: \"pid\" %" JSON_INTEGER_FORMAT " is not in 0 … %d", pid,
-			     INT32_MAX);
-	r->pid = (int32_t)pid;
+	json_array_foreach(value, i, name)
+	{
+		if (!json_is_string(name))
+			return fault(f, CTL_CLASS_ARGUMENT,
+				     "snap: \"flags\" is an array of names, not of %s",
+				     type_name(name));
+		uint64_t flag = ss_request_flag(json_string_value(name));
+		if (!flag)
+			return fault(f, CTL_CLASS_ARGUMENT, "snap: unknown flag \"%.64s\"",
+				     json_string_value(name));
+		r->ask.flags |= flag;
+	}
+	return true;
+}
+
+static bool parse_keep(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
+{
+	if (!json_is_boolean(value))
+		return fault(f, CTL_CLASS_ARGUMENT, "snap: \"keep\" is a boolean, not %s",
+			     type_name(value));
+	r->keep = json_is_true(value);
 	return true;
 }
 
@@ -83,6 +155,7 @@ static bool parse_to(const json_t *value, struct ctl_request *r, struct ctl_faul
 		return fault(f, CTL_CLASS_ARGUMENT,
 			     "%s: \"to\" is \"fd\" or \"file\", not \"%.64s\"", command,
 			     json_string_value(value));
+	r->has_to = true;
 	return true;
 }
 
@@ -111,27 +184,68 @@ static bool check_target(const struct ctl_request *r, struct ctl_fault *f)
 	return true;
 }
 
+static bool check_snap(const struct ctl_request *r, struct ctl_fault *f)
+{
+	const uint64_t flags = r->ask.flags;
+
+	if ((flags & KCD_SS_SAVE_IN_KERNEL_BUFFER) && (r->has_to || r->path))
+		return fault(f, CTL_CLASS_ARGUMENT,
+			     "snap: with SAVE_IN_KERNEL_BUFFER nothing is sent or written: no "
+			     "\"to\" and no \"path\"");
+	if (r->keep && !(flags & KCD_SS_RETRIEVE_EXISTING_BUFFER))
+		return fault(f, CTL_CLASS_ARGUMENT,
+			     "snap: \"keep\" goes with the flag RETRIEVE_EXISTING_BUFFER");
+	return check_target(r, f);
+}
+
 static bool parse_deadline(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
 {
-	json_int_t ms = json_integer_value(value);
+	uint64_t n = 0;
 
-	if (!json_is_integer(value) || ms < 1 || (uint64_t)ms > CTL_DEADLINE_MS_MAX)
-		return fault(f, CTL_CLASS_ARGUMENT, "snap: \"deadline_ms\" is an integer in 1 … %u",
-			     (unsigned int)CTL_DEADLINE_MS_MAX);
-	r->deadline_ms = (uint32_t)ms;
+	if (!parse_integer(value, r, "deadline_ms", 1, CTL_DEADLINE_MS_MAX, &n, f))
+		return false;
+	r->deadline_ms = (uint32_t)n;
 	return true;
 }
 
 static const struct arg snap_args[] = {
 	{ "deadline_ms", "integer", "let the guest go on after so long, with what there is by then",
 	  parse_deadline },
+	{ "flags", "array", "names of flags of a request, as in docs/stackshot.md", parse_flags },
+	{ "keep", "boolean",
+	  "a capture that is retrieved stays saved until saved-drop (default: false)", parse_keep },
+	{ "pagetable_mask", "integer",
+	  "levels of page tables, bit n: level n (default: all), with the flag PAGE_TABLES",
+	  parse_mask },
 	{ "pid", "integer", "only the process with this id (default: all)", parse_pid },
+	{ "since_ns", "integer",
+	  "\"time_ns\" of the capture to compare with, with the flag COLLECT_DELTA_SNAPSHOT",
+	  parse_since },
+	{ "size_hint", "integer", "bytes of buffer to begin with", parse_size_hint },
+	{ "threads_max", "integer", "most threads recorded of a process (default: all)",
+	  parse_threads_max },
 	{ "to", "string",
 	  "\"fd\": a sealed memory file comes with the answer (default); "
 	  "\"file\": the server writes \"path\"",
 	  parse_to },
 	{ "path", "string", "absolute path of the file to write, with \"to\": \"file\"",
 	  parse_path },
+};
+
+static bool parse_saved_id(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
+{
+	return parse_integer(value, r, "saved_id", 1, INT64_MAX, &r->saved_id, f);
+}
+
+static bool check_saved_drop(const struct ctl_request *r, struct ctl_fault *f)
+{
+	return r->saved_id ? true
+			   : fault(f, CTL_CLASS_ARGUMENT, "saved-drop: \"saved_id\" is missing");
+}
+
+static const struct arg saved_drop_args[] = {
+	{ "saved_id", "integer", "of the saved capture, as snap and status say it",
+	  parse_saved_id },
 };
 
 static bool check_dump(const struct ctl_request *r, struct ctl_fault *f)
@@ -145,12 +259,11 @@ static const struct arg dump_args[] = {
 
 static bool parse_hz(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
 {
-	json_int_t hz = json_integer_value(value);
+	uint64_t n = 0;
 
-	if (!json_is_integer(value) || hz < 0 || hz > CTL_SAMPLE_HZ_MAX)
-		return fault(f, CTL_CLASS_ARGUMENT, "sample: \"hz\" is an integer in 0 … %u",
-			     CTL_SAMPLE_HZ_MAX);
-	r->hz = (uint32_t)hz;
+	if (!parse_integer(value, r, "hz", 0, CTL_SAMPLE_HZ_MAX, &n, f))
+		return false;
+	r->hz = (uint32_t)n;
 	r->has_hz = true;
 	return true;
 }
@@ -210,7 +323,9 @@ static const struct arg btlog_save_args[] = {
 static const struct command commands[] = {
 	[CTL_CMD_STATUS] = { "status", "state of the guest, captures and clients", NULL, 0, NULL },
 	[CTL_CMD_SNAP] = { "snap", "stop the guest, record every thread, let it go on", snap_args,
-			   ARRAY_SIZE(snap_args), check_target },
+			   ARRAY_SIZE(snap_args), check_snap },
+	[CTL_CMD_SAVED_DROP] = { "saved-drop", "give up the saved capture", saved_drop_args,
+				 ARRAY_SIZE(saved_drop_args), check_saved_drop },
 	[CTL_CMD_DUMP] = { "dump", "stop the guest, write its memory to a file, let it go on",
 			   dump_args, ARRAY_SIZE(dump_args), check_dump },
 	[CTL_CMD_SAMPLE] = { "sample", "record what vCPUs execute, some times a second",
@@ -352,7 +467,7 @@ static bool parse_members(json_t *root, struct ctl_request *r, struct ctl_fault 
 bool ctl_request_parse(const char *line, size_t len, struct ctl_request *request_out,
 		       struct ctl_fault *fault_out)
 {
-	*request_out = (struct ctl_request){ .pid = SS_PID_ALL, .to = CTL_TO_FD };
+	*request_out = (struct ctl_request){ .ask.pid = SS_PID_ALL, .to = CTL_TO_FD };
 
 	json_t *root = ctl_json_parse(line, len, fault_out);
 	if (!root)
@@ -445,9 +560,10 @@ static json_t *version_object(void)
 
 char *ctl_line_greeting(size_t *len_out)
 {
-	return line_of(json_pack("{s:{s:o, s:i, s:[s, s]}}", "guestshot", "version",
+	return line_of(json_pack("{s:{s:o, s:i, s:[s, s, s, s, s, s]}}", "guestshot", "version",
 				 version_object(), "protocol", CTL_PROTOCOL_VERSION, "capabilities",
-				 "snap-fd", "snap-file", "dump", "btlog"),
+				 "snap-fd", "snap-file", "snap-flags", "snap-saved", "dump",
+				 "btlog"),
 		       len_out);
 }
 

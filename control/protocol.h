@@ -22,6 +22,7 @@
 
 #include "base/error.h"
 #include "control/btlogs.h"
+#include "introspect/stackshot/stackshot.h"
 
 #define CTL_PROTOCOL_VERSION 1
 /* Longest line a client may send, newline included; a request needs some hundred bytes. */
@@ -35,6 +36,7 @@
 enum ctl_command {
 	CTL_CMD_STATUS,
 	CTL_CMD_SNAP,
+	CTL_CMD_SAVED_DROP,
 	CTL_CMD_DUMP,
 	CTL_CMD_SAMPLE,
 	CTL_CMD_BTLOGS,
@@ -54,11 +56,13 @@ enum ctl_target {
 
 struct ctl_request {
 	enum ctl_command command;
-	json_t *id;	      /* NULL: none was given */
-	int32_t pid;	      /* snap: SS_PID_ALL or a process */
-	uint32_t deadline_ms; /* snap: most that the guest is stopped; 0: no limit */
-	enum ctl_target to;   /* snap, btlog-save */
-	bool has_hz, has_action;
+	json_t *id;	       /* NULL: none was given */
+	struct ss_request ask; /* snap: but for version, size and deadline_ns */
+	uint32_t deadline_ms;  /* snap: most that the guest is stopped; 0: no limit */
+	bool keep;	       /* snap: a saved capture stays saved when it was delivered */
+	uint64_t saved_id;     /* saved-drop */
+	enum ctl_target to;    /* snap, btlog-save */
+	bool has_to, has_hz, has_action;
 	uint32_t hz;		      /* sample */
 	enum ctl_btlog_action action; /* btlog */
 	char *log;		      /* btlog, btlog-save: NULL: all logs */

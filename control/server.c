@@ -16,6 +16,7 @@
 #include "control/connection.h"
 #include "control/protocol.h"
 #include "control/socket.h"
+#include "kcdata/stackshot_types.h"
 
 /* Pause after the system had no descriptor or memory for a connection. */
 #define SERVER_ACCEPT_RETRY_MS 100
@@ -60,12 +61,18 @@ static const struct ctl_hooks no_hooks;
 /* --- answers ------------------------------------------------------------------------------------
  */
 
-static void send_return(struct client *c, const json_t *id, json_t *body, int fd)
+static void send_return_marked(struct client *c, const json_t *id, json_t *body, int fd,
+			       uint64_t mark)
 {
 	size_t len = 0;
 	char *line = ctl_line_return(id, body, &len);
 
-	ctl_conn_send(c->conn, line, len, fd);
+	ctl_conn_send_marked(c->conn, line, len, fd, mark);
+}
+
+static void send_return(struct client *c, const json_t *id, json_t *body, int fd)
+{
+	send_return_marked(c, id, body, fd, 0);
 }
 
 static void send_fault(struct client *c, const json_t *id, const struct ctl_fault *f)
@@ -92,25 +99,44 @@ static json_t *number(uint64_t value)
 
 static json_t *capture_numbers(const struct ss_result *r)
 {
-	return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "bytes",
-			 number(r->size), "complete", (int)r->complete, "tasks", number(r->tasks),
-			 "threads", number(r->threads), "tries", number(r->tries), "stopped_ns",
-			 number(r->stopped_ns), "stop_ns", number(r->stop_ns), "collect_ns",
-			 number(r->collect_ns), "resume_ns", number(r->resume_ns), "total_ns",
-			 number(r->total_ns));
+	return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+			 "bytes", number(r->size), "complete", (int)r->complete, "tasks",
+			 number(r->tasks), "threads", number(r->threads), "same_tasks",
+			 number(r->same_tasks), "same_threads", number(r->same_threads), "tries",
+			 number(r->tries), "stopped_ns", number(r->stopped_ns), "stop_ns",
+			 number(r->stop_ns), "collect_ns", number(r->collect_ns), "resume_ns",
+			 number(r->resume_ns), "total_ns", number(r->total_ns), "time_ns",
+			 number(r->start_ns));
+}
+
+/* The members of two objects, both taken. NULL: out of memory, also when one is NULL */
+static json_t *joined(json_t *a, json_t *b)
+{
+	if (!a || !b || json_object_update(a, b)) {
+		json_decref(a);
+		a = NULL;
+	}
+	json_decref(b);
+	return a;
+}
+
+static json_t *target_object(const struct client *c)
+{
+	const bool to_file = c->request.to == CTL_TO_FILE;
+
+	return json_pack("{s:s, s:s*}", "to", to_file ? "file" : "fd", "path",
+			 to_file ? c->request.path : NULL);
 }
 
 static json_t *snap_body(const struct client *c)
 {
-	json_t *body = capture_numbers(&c->job.result);
-	bool to_file = c->request.to == CTL_TO_FILE;
+	const struct ss_result *r = &c->job.result;
+	const bool saved = c->request.ask.flags & KCD_SS_SAVE_IN_KERNEL_BUFFER;
+	json_t *body = capture_numbers(r);
 
-	if (!body || json_object_set_new(body, "to", json_string(to_file ? "file" : "fd")) ||
-	    (to_file && json_object_set_new(body, "path", json_string(c->request.path)))) {
-		json_decref(body);
-		return NULL;
-	}
-	return body;
+	body = joined(body, saved ? json_pack("{s:b}", "saved", 1) : target_object(c));
+	return r->saved_id ? joined(body, json_pack("{s:o}", "saved_id", number(r->saved_id)))
+			   : body;
 }
 
 static json_t *log_object(const struct btl_log_stats *l)
@@ -158,10 +184,7 @@ static json_t *btlogs_body(const struct client *c)
 
 static json_t *save_body(const struct client *c)
 {
-	bool to_file = c->request.to == CTL_TO_FILE;
-
-	return json_pack("{s:o, s:s, s:s*}", "bytes", number(c->job.saved), "to",
-			 to_file ? "file" : "fd", "path", to_file ? c->request.path : NULL);
+	return joined(json_pack("{s:o}", "bytes", number(c->job.saved)), target_object(c));
 }
 
 static json_t *dump_body(const struct client *c)
@@ -208,14 +231,25 @@ static json_t *machine_object(const struct ctl_server *s)
 			 number(m.unknown_mmio));
 }
 
+static json_t *numbers_at(const struct ss_result *r, uint64_t wall_us)
+{
+	return joined(capture_numbers(r), json_pack("{s:o}", "time_us", number(wall_us)));
+}
+
 static json_t *last_object(const struct ctl_capture_stats *stats)
 {
-	if (!stats->have_last)
+	return stats->have_last ? numbers_at(&stats->last, stats->last_wall_us) : json_null();
+}
+
+static json_t *saved_object(const struct ctl_server *s)
+{
+	struct ss_result numbers;
+	uint64_t wall_us;
+
+	if (!ctl_worker_saved(s->config.worker, &numbers, &wall_us))
 		return json_null();
-	json_t *o = capture_numbers(&stats->last);
-	if (o)
-		(void)json_object_set_new(o, "time_us", number(stats->last_wall_us));
-	return o;
+	return joined(numbers_at(&numbers, wall_us),
+		      json_pack("{s:o}", "saved_id", number(numbers.saved_id)));
 }
 
 static json_t *status_body(const struct client *c)
@@ -226,7 +260,7 @@ static json_t *status_body(const struct client *c)
 
 	return json_pack(
 		"{s:i, s:s, s:o, s:s, s:o, s:o, s:o, s:{s:s, s:o, s:o, s:o}, "
-		"s:{s:o, s:o, s:o, s:o, s:o}, s:o, s:o}",
+		"s:{s:o, s:o, s:o, s:o, s:o}, s:o, s:o, s:o}",
 		"schema", 1, "state", state_name(s), "end",
 		s->ended ? json_string(s->ended) : json_null(), "version", GUESTSHOT_VERSION,
 		"clients", number(s->connected), "stops", number(s->stops), "own_stops",
@@ -235,7 +269,7 @@ static json_t *status_body(const struct client *c)
 		"captures", "taken", number(stats->taken), "incomplete", number(stats->incomplete),
 		"failed", number(stats->failed), "dropped", number(stats->dropped), "queued",
 		number(ctl_worker_queued(s->config.worker)), "last_capture", last_object(stats),
-		"machine", machine_object(s));
+		"saved_capture", saved_object(s), "machine", machine_object(s));
 }
 
 /* --- life of a client ---------------------------------------------------------------------------
@@ -284,6 +318,24 @@ static void client_gone(void *arg)
 		client_release(c);
 }
 
+/* A saved capture is dropped when the answer with it was sent, unless it shall stay. */
+static void client_answer_snap(struct client *c)
+{
+	const struct ctl_job *job = &c->job;
+	const bool delivers = job->fd >= 0 && !job->keep;
+
+	send_return_marked(c, c->request.id, snap_body(c), job->fd,
+			   delivers ? job->result.saved_id : 0);
+}
+
+static void client_sent(void *arg, uint64_t mark)
+{
+	const struct client *c = arg;
+
+	/* another client may have had it first */
+	(void)ctl_worker_saved_drop(c->server->config.worker, mark);
+}
+
 static void client_answer_job(struct client *c)
 {
 	const struct ctl_job *job = &c->job;
@@ -294,7 +346,7 @@ static void client_answer_job(struct client *c)
 		return;
 	}
 	switch (job->kind) {
-	case CTL_JOB_SNAP: send_return(c, c->request.id, snap_body(c), job->fd); break;
+	case CTL_JOB_SNAP: client_answer_snap(c); break;
 	case CTL_JOB_DUMP: send_return(c, c->request.id, dump_body(c), -1); break;
 	case CTL_JOB_SAVE: send_return(c, c->request.id, save_body(c), job->fd); break;
 	case CTL_JOB_SAMPLE:
@@ -337,7 +389,8 @@ static void client_post(struct client *c, enum ctl_job_kind kind, uint32_t resum
 {
 	c->job = (struct ctl_job){
 		.kind = kind,
-		.pid = c->request.pid,
+		.ask = c->request.ask,
+		.keep = c->request.keep,
 		.deadline_ms = c->request.deadline_ms,
 		.path = c->request.path,
 		.count = resumes,
@@ -365,6 +418,7 @@ static void client_post(struct client *c, enum ctl_job_kind kind, uint32_t resum
  *				stays stopped			memory, last registers
  * dump		like snap
  * sample, btlog…	answer, after what the worker has to do before
+ * saved-drop	answers		answers		answers		answers
  * stop		stops		nests		after that one	counts, nothing runs
  * cont		error unless this connection has a stop; else undoes it (after a capture)
  * quit		ends		ends		ends; capture	answers: ended already
@@ -390,6 +444,13 @@ static void do_cont(struct client *c)
 		client_post(c, CTL_JOB_RESUME, 1);
 }
 
+static void do_saved_drop(struct client *c)
+{
+	const bool dropped = ctl_worker_saved_drop(c->server->config.worker, c->request.saved_id);
+
+	send_return(c, c->request.id, json_pack("{s:b}", "dropped", (int)dropped), -1);
+}
+
 static void do_quit(struct client *c)
 {
 	struct ctl_server *s = c->server;
@@ -410,6 +471,7 @@ static void client_command(struct client *c)
 	switch (c->request.command) {
 	case CTL_CMD_STATUS: send_return(c, c->request.id, status_body(c), -1); break;
 	case CTL_CMD_SNAP: client_post(c, CTL_JOB_SNAP, 0); break;
+	case CTL_CMD_SAVED_DROP: do_saved_drop(c); break;
 	case CTL_CMD_DUMP: client_post(c, CTL_JOB_DUMP, 0); break;
 	case CTL_CMD_SAMPLE: client_post(c, CTL_JOB_SAMPLE, 0); break;
 	case CTL_CMD_BTLOGS: client_post(c, CTL_JOB_BTLOGS, 0); break;
@@ -451,6 +513,7 @@ static void client_overlong(void *arg)
 static const struct ctl_conn_events client_events = {
 	.line = client_line,
 	.overlong = client_overlong,
+	.sent = client_sent,
 	.gone = client_gone,
 };
 

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/util.h"
+#include "kcdata/stackshot_types.h"
 
 struct queue {
 	struct ctl_job *first, *last;
@@ -99,46 +100,90 @@ static enum gs_code publish_fd(const void *data, size_t size, int *fd_out, struc
 	return GS_OK;
 }
 
+/* relaxed: a hint; when it comes too late, done() gives the result up */
+static bool is_wanted(const struct ctl_job *job)
+{
+	return !atomic_load_explicit(&job->abandoned, memory_order_relaxed);
+}
+
 static enum gs_code publish(struct ctl_job *job, const void *data, size_t size)
 {
-	/* relaxed: a hint; when it comes too late, done() gives the result up */
-	if (atomic_load_explicit(&job->abandoned, memory_order_relaxed))
-		return GS_OK;
 	return job->path ? gs_file_write_atomic(job->path, data, size, 0600, &job->err)
 			 : publish_fd(data, size, &job->fd, &job->err);
 }
 
+static bool saves(const struct ctl_job *job)
+{
+	return job->kind == CTL_JOB_SNAP && job->ask.flags & KCD_SS_SAVE_IN_KERNEL_BUFFER;
+}
+
+static bool retrieves(const struct ctl_job *job)
+{
+	return job->kind == CTL_JOB_SNAP && job->ask.flags & KCD_SS_RETRIEVE_EXISTING_BUFFER;
+}
+
 static void run_snap(struct ctl_worker *w, struct ctl_job *job)
+{
+	struct ss_request request = job->ask;
+
+	request.version = SS_REQUEST_VERSION;
+	request.size = sizeof(request);
+	if (job->deadline_ms)
+		request.deadline_ns = gs_clock_ns() + job->deadline_ms * GS_NS_PER_MS;
+	job->code = w->config.capture(w->config.arg, &request, &job->result, &job->err);
+	if (job->code || saves(job) || !is_wanted(job))
+		return;
+	job->code = publish(job, job->result.data, job->result.size);
+	/* one that goes over the socket is delivered only when it was sent: the server's to see */
+	if (!job->code && job->path && retrieves(job) && !job->keep)
+		(void)ctl_worker_saved_drop(w, job->result.saved_id); /* two may have had it */
+}
+
+/* The capture that was saved just now: the session lends its stream. If not, it is not recorded. */
+static void borrow_saved(struct ctl_worker *w, struct ss_result *r)
 {
 	const struct ss_request request = {
 		.version = SS_REQUEST_VERSION,
 		.size = sizeof(request),
-		.pid = job->pid,
-		.deadline_ns =
-			job->deadline_ms ? gs_clock_ns() + job->deadline_ms * GS_NS_PER_MS : 0,
+		.flags = KCD_SS_RETRIEVE_EXISTING_BUFFER,
+		.pid = SS_PID_ALL,
 	};
 
-	job->code = w->config.capture(w->config.arg, &request, &job->result, &job->err);
-	if (!job->code)
-		job->code = publish(job, job->result.data, job->result.size);
+	*r = (struct ss_result){ 0 };
+	GS_IGNORE(w->config.capture(w->config.arg, &request, r, NULL));
+}
+
+/*
+ * What the logs are to record, out of a job that goes back to its poster with the numbers. A capture
+ * that is retrieved was recorded when it was saved.
+ */
+static struct ss_result take_stream(struct ctl_worker *w, struct ctl_job *job)
+{
+	struct ss_result stream = job->result;
+
+	job->result.data = NULL;
+	job->result.held = NULL;
+	if (saves(job) && !job->code)
+		borrow_saved(w, &stream);
+	else if (retrieves(job))
+		ss_result_deinit(&stream);
+	return stream;
 }
 
 /* Record a capture that was answered: that may search the kernel, and wait for who reads the log. */
-static void feed(struct ctl_worker *w, void *data, const struct ss_result *result)
+static void feed(struct ctl_worker *w, struct ss_result *stream)
 {
 	/* without threads no kernel was found: not to be searched again for nothing */
-	if (data && w->config.btlogs && result->threads)
-		ctl_btlogs_feed(w->config.btlogs, data, result->size);
-	free(data);
+	if (stream->data && w->config.btlogs && stream->threads)
+		ctl_btlogs_feed(w->config.btlogs, stream->data, stream->size);
+	ss_result_deinit(stream);
 }
 
 static bool dump_goes_on(uint64_t done, uint64_t total, void *arg)
 {
-	const struct ctl_job *job = arg;
-
 	(void)done;
 	(void)total;
-	return !atomic_load_explicit(&job->abandoned, memory_order_relaxed);
+	return is_wanted(arg);
 }
 
 static void run_dump(struct ctl_worker *w, struct ctl_job *job)
@@ -152,7 +197,7 @@ static void run_save(struct ctl_worker *w, struct ctl_job *job)
 	GS_FREE uint8_t *data = NULL;
 
 	job->code = ctl_btlogs_save(w->config.btlogs, job->log, &data, &job->saved, &job->err);
-	if (!job->code)
+	if (!job->code && is_wanted(job))
 		job->code = publish(job, data, job->saved);
 }
 
@@ -210,14 +255,13 @@ static void *worker_main(void *arg)
 			w->running = job;
 			pthread_mutex_unlock(&w->lock);
 			run(w, job);
-			void *data = GS_TAKE(job->result.data); /* the numbers stay */
-			const struct ss_result result = job->result;
+			struct ss_result stream = take_stream(w, job);
 			pthread_mutex_lock(&w->lock);
 			w->running = NULL;
 			queue_put(&w->finished, job);
 			uv_async_send(&w->wake); /* under the lock: w cannot be closed yet */
 			pthread_mutex_unlock(&w->lock);
-			feed(w, data, &result); /* the job is the poster's again */
+			feed(w, &stream); /* the job is the poster's again */
 			pthread_mutex_lock(&w->lock);
 		} else if (w->ending) {
 			break;
@@ -233,11 +277,11 @@ static void count(struct ctl_worker *w, const struct ctl_job *job)
 {
 	struct ctl_capture_stats *s = &w->stats;
 
-	if (job->kind != CTL_JOB_SNAP)
+	if (job->kind != CTL_JOB_SNAP || retrieves(job))
 		return;
 	if (job->code) {
 		s->failed++;
-	} else if (atomic_load_explicit(&job->abandoned, memory_order_relaxed)) {
+	} else if (!is_wanted(job) && !saves(job)) {
 		s->dropped++;
 	} else {
 		s->taken++;
@@ -260,7 +304,7 @@ static void on_wake(uv_async_t *handle)
 			return;
 		w->out--;
 		count(w, job);
-		if (job->fd >= 0 && atomic_load_explicit(&job->abandoned, memory_order_relaxed)) {
+		if (job->fd >= 0 && !is_wanted(job)) {
 			close(job->fd);
 			job->fd = -1;
 		}
@@ -356,11 +400,22 @@ bool ctl_worker_abandon(struct ctl_worker *w, struct ctl_job *job)
 	return false;
 }
 
+bool ctl_worker_saved(struct ctl_worker *w, struct ss_result *numbers_out, uint64_t *wall_us_out)
+{
+	return w->config.session && ss_session_saved(w->config.session, numbers_out, wall_us_out);
+}
+
+bool ctl_worker_saved_drop(struct ctl_worker *w, uint64_t saved_id)
+{
+	return w->config.session && ss_session_saved_drop(w->config.session, saved_id);
+}
+
 bool ctl_worker_is_capturing(struct ctl_worker *w)
 {
 	pthread_mutex_lock(&w->lock);
-	bool is = w->running &&
-		  (w->running->kind == CTL_JOB_SNAP || w->running->kind == CTL_JOB_DUMP);
+	const struct ctl_job *job = w->running;
+	bool is = job &&
+		  ((job->kind == CTL_JOB_SNAP && !retrieves(job)) || job->kind == CTL_JOB_DUMP);
 	pthread_mutex_unlock(&w->lock);
 	return is;
 }

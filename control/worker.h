@@ -9,7 +9,8 @@
  * single sequence. Jobs are the caller's memory: posting and giving up cannot fail.
  *
  *	ctl_worker_create(loop, &config, &w, &err);
- *	job = (struct ctl_job){ .kind = CTL_JOB_SNAP, .pid = SS_PID_ALL, .done = on_done };
+ *	job = (struct ctl_job){ .kind = CTL_JOB_SNAP, .ask.pid = SS_PID_ALL,
+ *				 .done = on_done };
  *	ctl_worker_post(w, &job);		// on_done(&job) follows, on the loop
  *	…
  *	ctl_worker_close(w);			// when no job is out
@@ -42,11 +43,12 @@ enum ctl_job_kind {
 
 struct ctl_job {
 	enum ctl_job_kind kind;
-	int32_t pid;	      /* snap */
-	uint32_t deadline_ms; /* snap; 0: none; from when its turn comes */
-	const char *path;     /* file to write; snap: NULL for a memory file; borrowed until done */
-	uint32_t count;	      /* resume */
-	uint32_t hz;	      /* sample */
+	struct ss_request ask; /* snap: but for version, size and deadline_ns */
+	uint32_t deadline_ms;  /* snap; 0: none; from when its turn comes */
+	const char *path; /* file to write; snap: NULL for a memory file; borrowed until done */
+	bool keep;	  /* snap that retrieves: it is not dropped when it was written to path */
+	uint32_t count;	  /* resume */
+	uint32_t hz;	  /* sample */
 	enum ctl_btlog_action action; /* btlog */
 	const char *log;	      /* btlog, save: NULL: all; borrowed until done */
 	void (*done)(struct ctl_job *job);
@@ -55,7 +57,7 @@ struct ctl_job {
 	/* results, from done() on */
 	enum gs_code code;
 	struct gs_error err;
-	struct ss_result result;	/* snap, GS_OK: numbers; data is NULL, published already */
+	struct ss_result result;	/* snap, GS_OK: numbers; data is NULL, published or saved */
 	struct ctl_dump_result dump;	/* dump, GS_OK */
 	struct ctl_btlogs_stats btlogs; /* btlogs, sample: GS_OK */
 	size_t saved;			/* save, GS_OK: bytes */
@@ -75,13 +77,14 @@ struct ctl_worker_config {
 	enum gs_code (*capture)(void *arg, const struct ss_request *request,
 				struct ss_result *result_out, struct gs_error *err);
 	void *arg;
-	struct lnx_hints hints;	   /* for dumps; what it points to is borrowed like guest */
-	struct ctl_btlogs *btlogs; /* fed by captures once these are done; borrowed; NULL: none */
+	struct ss_session *session; /* where these are saved; borrowed like guest; NULL: nowhere */
+	struct lnx_hints hints;	    /* for dumps; what it points to is borrowed like guest */
+	struct ctl_btlogs *btlogs;  /* fed by captures once these are done; borrowed; NULL: none */
 };
 
-/** Counters of everything captured through one worker. */
+/** Counters of everything captured through one worker; retrieving one that was saved is no capture. */
 struct ctl_capture_stats {
-	uint64_t taken;	     /* published; incomplete ones included */
+	uint64_t taken;	     /* published or saved; incomplete ones included */
 	uint64_t incomplete; /* of these */
 	uint64_t failed;     /* capture or publishing failed */
 	uint64_t dropped;    /* nobody was left to take it */
@@ -110,12 +113,18 @@ void ctl_worker_post(struct ctl_worker *w, struct ctl_job *job);
 /**
  * Nobody wants the job's result any more. One that waits is taken out of the queue: true, and its
  * done() is not called. One that runs is finished (a guest is never left stopped by it) but a
- * capture is not published and a dump is ended: false, and done() follows.
+ * capture is not published (to be saved, it is) and a dump is ended: false, and done() follows.
  */
 bool ctl_worker_abandon(struct ctl_worker *w, struct ctl_job *job);
 
 /** Like ctl_worker_abandon() for a job that waits; one that runs is left alone: false. */
 bool ctl_worker_withdraw(struct ctl_worker *w, struct ctl_job *job);
+
+/** ss_session_saved() of the session; false: none is saved. */
+bool ctl_worker_saved(struct ctl_worker *w, struct ss_result *numbers_out, uint64_t *wall_us_out);
+
+/** A saved capture was delivered, or is not wanted. @return false: it is not saved any more */
+bool ctl_worker_saved_drop(struct ctl_worker *w, uint64_t saved_id);
 
 /** Whether a capture is being taken at this moment. */
 bool ctl_worker_is_capturing(struct ctl_worker *w);

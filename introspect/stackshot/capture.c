@@ -32,7 +32,10 @@
 
 void ss_result_deinit(struct ss_result *r)
 {
-	free(r->data);
+	if (r->held)
+		ss_saved_put(r->held);
+	else
+		free(r->data);
 	*r = (struct ss_result){ 0 };
 }
 
@@ -237,8 +240,8 @@ static enum gs_code finish(struct ss_engine *e, uint64_t prior_ns, uint32_t trie
 	r->threads = t->threads;
 	r->same_tasks = t->same_tasks;
 	r->same_threads = t->same_threads;
-	r->start_ns = t->start_ns;
 	r->tries = tries;
+	r->start_ns = t->start_ns;
 	r->stop_ns = t->stop_ns;
 	r->collect_ns = t->collect_ns;
 	r->resume_ns = t->resume_ns;
@@ -316,8 +319,22 @@ enum gs_code ss_session_prepare(struct ss_session *s, struct gs_error *err)
 	return rc;
 }
 
+static enum gs_code capture_and_save_locked(struct ss_session *s, const struct ss_request *q,
+					    uint64_t begin_ns, struct ss_result *r,
+					    struct gs_error *err)
+{
+	enum gs_code rc = ss_saved_check(s, err);
+
+	if (!rc)
+		rc = capture_locked(s, q, r, err);
+	if (rc)
+		return rc;
+	r->total_ns = gs_clock_ns() - begin_ns; /* who retrieves it wants to know, too */
+	return ss_saved_keep(s, r, err);
+}
+
 static enum gs_code capture_ordinary(struct ss_session *s, const struct ss_request *q,
-				     struct ss_result *r, struct gs_error *err)
+				     uint64_t begin_ns, struct ss_result *r, struct gs_error *err)
 {
 	if (q->since_ns && !s->remembers)
 		return gs_fail(err, GS_ENOTSUP,
@@ -326,7 +343,9 @@ static enum gs_code capture_ordinary(struct ss_session *s, const struct ss_reque
 		pthread_mutex_lock(&s->lock);
 	else if (pthread_mutex_trylock(&s->lock))
 		return gs_fail(err, GS_EBUSY, "another capture is in progress");
-	enum gs_code rc = capture_locked(s, q, r, err);
+	enum gs_code rc = q->flags & KCD_SS_SAVE_IN_KERNEL_BUFFER
+				  ? capture_and_save_locked(s, q, begin_ns, r, err)
+				  : capture_locked(s, q, r, err);
 	pthread_mutex_unlock(&s->lock);
 	return rc;
 }
@@ -379,8 +398,11 @@ enum gs_code ss_capture(struct ss_session *s, const struct ss_request *request,
 
 	if (rc)
 		return rc;
-	rc = request->flags & KCD_SS_FROM_PANIC ? capture_panic(s, request, result_out, err)
-						: capture_ordinary(s, request, result_out, err);
+	if (request->flags & KCD_SS_RETRIEVE_EXISTING_BUFFER)
+		return ss_saved_retrieve(s, result_out, err);
+	rc = request->flags & KCD_SS_FROM_PANIC
+		     ? capture_panic(s, request, result_out, err)
+		     : capture_ordinary(s, request, begin, result_out, err);
 	if (!rc)
 		result_out->total_ns = gs_clock_ns() - begin;
 	return rc;

@@ -100,6 +100,10 @@ struct ss_session {
 	 * history, last_… and why_no_kernel.
 	 */
 	pthread_mutex_t lock;
+	struct ss_saved *saved; /* NULL: none; set by holders of lock only */
+	uint64_t saved_ids;	/* given out */
+	/* Guards these two, for moments: no other is taken inside. */
+	pthread_mutex_t saved_lock;
 };
 
 /** Most bytes of records, the buffers' limit. */
@@ -147,6 +151,26 @@ void ss_collect_results(struct ss_engine *e);
  */
 GS_MUST_USE enum gs_code ss_assemble(const struct ss_engine *e, uint64_t prior_ns, uint32_t tries,
 				     struct ss_result *r);
+
+/** Whether there is room for one more saved capture: GS_EEXIST if not. With the session's lock held. */
+GS_MUST_USE enum gs_code ss_saved_check(struct ss_session *s, struct gs_error *err);
+
+/**
+ * Keep a finished capture; what is left of it in @p r is its numbers. With the session's lock held
+ * since ss_saved_check().
+ *
+ * @param r  deinitialised on failure
+ * @return GS_OK; GS_ENOSPC
+ */
+GS_MUST_USE enum gs_code ss_saved_keep(struct ss_session *s, struct ss_result *r,
+				       struct gs_error *err);
+
+/** The saved capture as a result. @return GS_OK; GS_ENOENT: there is none */
+GS_MUST_USE enum gs_code ss_saved_retrieve(struct ss_session *s, struct ss_result *result_out,
+					   struct gs_error *err);
+
+/** One holder less. NULL is fine. */
+void ss_saved_put(struct ss_saved *saved);
 
 /** The kernel that the engine works with in this capture, or NULL. */
 static inline const struct lnx_kernel *ss_kernel(const struct ss_engine *e)

@@ -3,6 +3,7 @@
 #include "introspect/stackshot/request.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/util.h"
@@ -22,8 +23,8 @@ static const struct {
 	{ KCD_SS_GET_BOOT_PROFILE, "GET_BOOT_PROFILE", "there is no boot profile" },
 	{ KCD_SS_DO_COMPRESS, "DO_COMPRESS", "compress the finished capture" },
 	{ KCD_SS_SAVE_IMP_DONATION_PIDS, "SAVE_IMP_DONATION_PIDS", "Linux donates no importance" },
-	{ KCD_SS_SAVE_IN_KERNEL_BUFFER, "SAVE_IN_KERNEL_BUFFER", "not made" },
-	{ KCD_SS_RETRIEVE_EXISTING_BUFFER, "RETRIEVE_EXISTING_BUFFER", "not made" },
+	{ KCD_SS_SAVE_IN_KERNEL_BUFFER, "SAVE_IN_KERNEL_BUFFER", NULL },
+	{ KCD_SS_RETRIEVE_EXISTING_BUFFER, "RETRIEVE_EXISTING_BUFFER", NULL },
 	{ KCD_SS_KCDATA_FORMAT, "KCDATA_FORMAT", NULL },
 	{ KCD_SS_ENABLE_BT_FAULTING, "ENABLE_BT_FAULTING", "a guest's pages are not faulted in" },
 	{ KCD_SS_COLLECT_DELTA_SNAPSHOT, "COLLECT_DELTA_SNAPSHOT", NULL },
@@ -48,6 +49,22 @@ static const struct {
 	{ KCD_SS_SKIP_EXCLAVES, "SKIP_EXCLAVES", "Linux has no exclaves" },
 	{ SS_LATENCY_INFO, "LATENCY_INFO", NULL },
 };
+
+uint64_t ss_request_flag(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+		if (!strcmp(name, flags[i].name))
+			return flags[i].flag;
+	return 0;
+}
+
+const char *ss_request_flag_name(uint64_t flag)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+		if (flags[i].flag == flag)
+			return flags[i].name;
+	return NULL;
+}
 
 static enum gs_code check_flags(const struct ss_request *q, struct gs_error *err)
 {
@@ -93,6 +110,10 @@ static enum gs_code check_combinations(const struct ss_request *q, struct gs_err
 		return gs_fail(
 			err, GS_EINVAL,
 			"a saved capture is retrieved as it is: other flags have no meaning");
+	if (retrieve && (q->pid != SS_PID_ALL || q->threads_max || q->size_hint || q->deadline_ns))
+		return gs_fail(err, GS_EINVAL,
+			       "a saved capture is retrieved as it is: a process, limits and a "
+			       "deadline have no meaning");
 	if ((f & KCD_SS_FROM_PANIC) && (f & (KCD_SS_TRYLOCK | KCD_SS_SAVE_IN_KERNEL_BUFFER)))
 		return gs_fail(err, GS_EINVAL, "a panic capture takes no lock and saves nothing");
 	if ((f & SS_LATENCY_INFO) && (f & KCD_SS_DISABLE_LATENCY_INFO))

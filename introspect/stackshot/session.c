@@ -14,11 +14,17 @@
 #define PANIC_RECORDS_MIN (UINT64_C(1) << 20)
 #define PANIC_RECORDS_MAX (UINT64_C(8) << 20)
 
-static enum gs_code check_options(const struct ss_options *o, struct gs_error *err)
+static enum gs_code check_options(const struct guest *g, const struct ss_options *o,
+				  struct gs_error *err)
 {
 	if (o->workers > SS_WORKERS_MAX)
 		return gs_fail(err, GS_EINVAL, "%" PRIu32 " workers: at most %d", o->workers,
 			       SS_WORKERS_MAX);
+	if (o->kinds > gs_max(g->cluster_count, o->workers))
+		return gs_fail(err, GS_EINVAL,
+			       "%" PRIu32 " kinds of clusters: the guest has %" PRIu32
+			       " (vCPUs without known clusters are one)",
+			       o->kinds, g->cluster_count);
 	return GS_OK;
 }
 
@@ -56,7 +62,7 @@ static enum gs_code make_panic(struct ss_session *s, const struct ss_options *o,
 enum gs_code ss_session_create_with(struct guest *g, const struct ss_options *options,
 				    struct ss_session **s_out, struct gs_error *err)
 {
-	enum gs_code rc = check_options(options, err);
+	enum gs_code rc = check_options(g, options, err);
 
 	if (rc)
 		return rc;
@@ -69,6 +75,7 @@ enum gs_code ss_session_create_with(struct guest *g, const struct ss_options *op
 	s->buffer_max = options->buffer_max;
 	s->remembers = options->remember;
 	pthread_mutex_init(&s->lock, NULL);
+	pthread_mutex_init(&s->saved_lock, NULL);
 	rc = make_ordinary(s, options, err);
 	if (!rc)
 		rc = make_panic(s, options, err);
@@ -103,6 +110,8 @@ void ss_session_destroy(struct ss_session *s)
 	ss_engine_deinit(&s->panic);
 	ss_history_deinit(&s->history);
 	lnx_kernel_destroy(atomic_load_explicit(&s->k, memory_order_relaxed));
+	ss_saved_put(s->saved);
+	pthread_mutex_destroy(&s->saved_lock);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }

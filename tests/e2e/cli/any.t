@@ -112,6 +112,105 @@ code 64
 err .*--ram-base goes with --core
 err .*
 
+$ guestshot snap --control s -o x --threads-max 0
+code 64
+err .*--threads-max 0: not a number from 1 on
+err *
+
+$ guestshot snap --control s -o x --flags TRYLOCK,FASTER
+code 64
+err .*--flags TRYLOCK,FASTER: not a list of flags; guestshot-snap\(1\) names them
+err *
+
+$ guestshot snap --control s -o x --pid 1 --page-tables=2,4
+code 64
+err .*--page-tables 2,4: not a list of levels, 0 to 3
+err *
+
+$ guestshot snap --control s -o x --page-tables
+code 64
+err .*--page-tables needs --pid.*
+err *
+
+$ guestshot snap --core missing -o x --since old
+code 64
+err .*--since goes with --control: a guest that is opened for one capture has nothing to.*
+err *
+
+$ guestshot snap --control missing -o x --since old
+code 66
+err guestshot: error: .*old: .*
+
+$ seq 1 100000 >old; guestshot snap --control missing -o x --since old
+code 65
+err guestshot: error: old: .*
+
+# a good stream, but no capture
+$ printf '\237\300\041\036\0\0\0\0\0\0\0\0\0\0\0\0\355\130\221\361\0\0\0\0\0\0\0\0\0\0\0\0' >old; guestshot snap --control missing -o x --since old
+code 65
+err guestshot: error: old: no capture, or it does not say its time
+
+$ head -c 1048576 /dev/zero >zeros; guestshot snap -q --core zeros --ram-base 0x40000000 -o old; guestshot snap --control missing -o x --since old
+code 69
+err guestshot: error: control socket missing: .*
+
+$ guestshot snap --control s --save -o x
+code 64
+err .*--save writes no file: -o and --compress go with --retrieve
+err *
+
+$ guestshot snap --control s --save --compress zstd
+code 64
+err .*--save writes no file: -o and --compress go with --retrieve
+err *
+
+$ guestshot snap --control s --save --retrieve
+code 64
+err .*--save or --retrieve: not both at once
+err *
+
+$ guestshot snap --control s --retrieve
+code 64
+err .*-o FILE is missing
+err *
+
+$ guestshot snap --core missing --save
+code 64
+err .*--save and --retrieve go with --control: .*
+err *
+
+$ guestshot snap --domain missing --retrieve -o x
+code 64
+err .*--save and --retrieve go with --control: .*
+err *
+
+# what the capture refuses has its reason
+$ head -c 1048576 /dev/zero >zeros; guestshot snap --core zeros --ram-base 0x40000000 --flags GET_DQ -o x; code=$?; test ! -e x && exit $code
+code 69
+err guestshot: error: request flag GET_DQ: Linux has no dispatch queues
+
+# a disk that is full: what was there stays, and it is said
+$ head -c 1048576 /dev/zero >zeros; echo mine >x; (ulimit -f 1; guestshot snap -q --core zeros --ram-base 0x40000000 -o x); code=$?; cat x; ls -A; exit $code
+code 73
+out mine
+out x
+out zeros
+err guestshot: error: x: write: File too large
+
+# a capture that is saved stays until it is in a file
+$ head -c 1048576 /dev/zero >zeros; guestshot attach --core zeros --ram-base 0x40000000 --control s 2>/dev/null & guestshot snap --control s --wait 20s --save; code=$?; guestshot snap --control s --save -q; guestshot status --control s | grep '^saved'; (ulimit -f 1; guestshot snap --control s --retrieve -o x; guestshot snap --control s --retrieve -o no/x); guestshot snap --control s --retrieve -o x; guestshot show x | head -n 1; guestshot snap --control s --retrieve -o y; echo $?; kill $!; exit $code
+code 2
+err guestshot: 0 tasks, 0 threads, .* saved; guest stopped .*; incomplete: guestshot show says what is missing
+err guestshot: guestshot snap --control s --retrieve -o FILE gets it
+err guestshot: error: snap: a capture of [0-9]* bytes is saved already: retrieve it first.*
+err guestshot: error: x: write: File too large
+err guestshot: error: no/x: .*
+err guestshot: 0 tasks, 0 threads, .* to x; guest stopped .*
+err guestshot: error: snap: no capture is saved: .*
+out saved capture 0 tasks, 0 threads, .* UTC
+out .*
+out 66
+
 $ head -c 100000 /dev/zero >zeros; guestshot snap --core zeros -o x; code=$?; test ! -e x && exit $code
 code 65
 err guestshot: error: zeros: .*
@@ -211,6 +310,21 @@ err *
 $ guestshot status --control "$(head -c 200 /dev/zero | tr '\0' 'x')"
 code 64
 err guestshot: error: control socket x*: .*
+
+$ guestshot attach --core missing --control s --cluster-kind big,tiny
+code 64
+err .*--cluster-kind big,tiny: not a list of big, little and same
+err *
+
+# the vCPUs of a dump are one cluster
+$ head -c 1048576 /dev/zero >zeros; guestshot attach --core zeros --ram-base 0x40000000 --control s --cluster-kind big,little
+code 64
+err guestshot: error: 2 kinds of clusters: the guest has 1 .*
+
+$ guestshot run --kernel image --cpus 4 --clusters 2 --cluster-kind big,little,little
+code 64
+err guestshot run: --cluster-kind: more kinds than clusters.*
+err Try .*
 
 $ : >image; guestshot run --kernel image
 where nokvm

@@ -11,6 +11,7 @@
 #include "control/worker.h"
 #include "introspect/btlog/book.h"
 #include "introspect/stackshot/stackshot.h"
+#include "kcdata/stackshot_types.h"
 #include "tests/unit/linux/linux_guest.h"
 
 static struct linux_guest g;
@@ -155,7 +156,8 @@ static void on_done(struct ctl_job *job)
 {
 	ck_assert_msg(job->code == GS_OK, "%s", job->err.text);
 	ck_assert_ptr_null(job->result.data);
-	close(job->fd);
+	if (job->fd >= 0)
+		close(job->fd);
 	is_done = true;
 }
 
@@ -164,40 +166,85 @@ static void fell_due(uv_timer_t *timer)
 	uv_stop(timer->loop);
 }
 
-/* Who asked for a capture does not wait for the logs; what is asked of them next has it. */
-START_TEST(capture_is_answered_before_it_is_recorded)
-{
-	static struct ctl_job job = { .kind = CTL_JOB_SNAP, .pid = SS_PID_ALL, .done = on_done };
-	static struct ctl_btlogs_stats s;
-	struct ctl_worker *w;
-	struct ss_session *session;
-	uv_loop_t loop;
-	uv_timer_t patience;
+/* A worker over the guest, in a loop that does not run for ever. */
+static struct ctl_worker *w;
+static struct ss_session *session;
+static uv_loop_t loop;
+static uv_timer_t patience;
 
+static void worker_begin(void)
+{
 	make(&(struct lg_form){ .style = 'A' });
 	ck_assert_int_eq(ss_session_create(&g.m.guest, &session, &err), GS_OK);
 	ck_assert_int_eq(uv_loop_init(&loop), 0);
 	ck_assert_int_eq(uv_timer_init(&loop, &patience), 0);
 	ck_assert_int_eq(uv_timer_start(&patience, fell_due, 60000, 0), 0);
-	const struct ctl_worker_config config = {
-		.guest = &g.m.guest, .capture = capture, .arg = session, .btlogs = b
-	};
+	const struct ctl_worker_config config = { .guest = &g.m.guest,
+						  .capture = capture,
+						  .arg = session,
+						  .session = session,
+						  .btlogs = b };
 	ck_assert_int_eq(ctl_worker_create(&loop, &config, &w, &err), GS_OK);
+}
 
-	pthread_mutex_lock(&b->lock); /* somebody reads the logs */
-	ctl_worker_post(w, &job);
+static void worker_do(struct ctl_job *job)
+{
+	is_done = false;
+	ctl_worker_post(w, job);
 	while (!is_done && uv_run(&loop, UV_RUN_ONCE) && uv_is_active((uv_handle_t *)&patience))
 		;
-	pthread_mutex_unlock(&b->lock);
 	ck_assert(is_done);
-	ctl_worker_close(w); /* has recorded it */
-	ctl_btlogs_stats_get(b, &s);
-	ck_assert_uint_eq(s.threads.held, job.result.threads + g.form.vcpus);
+}
 
+/* Has recorded all when it returns. */
+static void worker_end(void)
+{
+	ctl_worker_close(w);
 	uv_close((uv_handle_t *)&patience, NULL);
 	uv_run(&loop, UV_RUN_DEFAULT);
 	ck_assert_int_eq(uv_loop_close(&loop), 0);
 	ss_session_destroy(session);
+}
+
+/* Who asked for a capture does not wait for the logs; what is asked of them next has it. */
+START_TEST(capture_is_answered_before_it_is_recorded)
+{
+	static struct ctl_job job = { .kind = CTL_JOB_SNAP,
+				      .ask.pid = SS_PID_ALL,
+				      .done = on_done };
+	static struct ctl_btlogs_stats s;
+
+	worker_begin();
+	pthread_mutex_lock(&b->lock); /* somebody reads the logs */
+	worker_do(&job);
+	pthread_mutex_unlock(&b->lock);
+	worker_end();
+	ctl_btlogs_stats_get(b, &s);
+	ck_assert_uint_eq(s.threads.held, job.result.threads + g.form.vcpus);
+	done();
+}
+END_TEST
+
+START_TEST(capture_that_is_saved_is_recorded_once)
+{
+	static struct ctl_job save = { .kind = CTL_JOB_SNAP,
+				       .ask = { .flags = KCD_SS_SAVE_IN_KERNEL_BUFFER,
+						.pid = SS_PID_ALL },
+				       .done = on_done };
+	static struct ctl_job retrieve = { .kind = CTL_JOB_SNAP,
+					   .ask = { .flags = KCD_SS_RETRIEVE_EXISTING_BUFFER,
+						    .pid = SS_PID_ALL },
+					   .done = on_done };
+	static struct ctl_btlogs_stats s;
+
+	worker_begin();
+	worker_do(&save);
+	worker_do(&retrieve);
+	worker_do(&retrieve);
+	worker_end();
+	ctl_btlogs_stats_get(b, &s);
+	ck_assert_uint_gt(save.result.threads, 0);
+	ck_assert_uint_eq(s.threads.held, save.result.threads + g.form.vcpus);
 	done();
 }
 END_TEST
@@ -426,6 +473,7 @@ int main(void)
 	tcase_add_test(c, every_thread_of_a_capture_is_recorded);
 	tcase_add_test(c, disabled_log_takes_nothing_and_reset_empties);
 	tcase_add_test(c, capture_is_answered_before_it_is_recorded);
+	tcase_add_test(c, capture_that_is_saved_is_recorded_once);
 	tcase_add_test(c, log_of_another_name_is_refused);
 	tcase_add_test(c, guest_without_a_kernel_has_no_logs);
 	tcase_add_test(c, limits_are_checked);

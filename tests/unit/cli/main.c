@@ -11,6 +11,7 @@ int main(void)
 	srunner_add_suite(sr, suite_until());
 	srunner_add_suite(sr, suite_keys());
 	srunner_add_suite(sr, suite_run_options());
+	srunner_add_suite(sr, suite_snap_options());
 	srunner_run_all(sr, CK_ENV);
 
 	int failed = srunner_ntests_failed(sr);

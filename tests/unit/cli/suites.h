@@ -9,5 +9,6 @@ Suite *suite_values(void);
 Suite *suite_until(void);
 Suite *suite_keys(void);
 Suite *suite_run_options(void);
+Suite *suite_snap_options(void);
 
 #endif

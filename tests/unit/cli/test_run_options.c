@@ -1,34 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The arguments of run. */
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "base/util.h"
 #include "cli/cli.h"
 #include "cli/run.h"
 #include "tests/unit/cli/suites.h"
-
-#define ARGS_MAX 16
+#include "tests/unit/cli/words.h"
 
 static struct cli_run_options o;
 
-/* Parse a command line of words divided by spaces. @return exit code; -1: go on */
+/* @return exit code; -1: go on */
 static int parse(const char *line)
 {
-	static char text[512];
-	static char *argv[ARGS_MAX + 1];
-	int argc = 0, code = -1;
+	char *argv[WORDS_MAX + 1];
+	int argc = words_split("guestshot-run", line, argv), code = -1;
 
-	snprintf(text, sizeof(text), "guestshot-run %s", line);
-	for (char *word = strtok(text, " "); word && argc < ARGS_MAX; word = strtok(NULL, " "))
-		argv[argc++] = word;
-	argv[argc] = NULL;
-	/* argp writes its messages there; they are not what is tested */
-	ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr));
-	ck_assert_ptr_nonnull(freopen("/dev/null", "w", stdout));
-	bool go_on = cli_run_options_parse(argc, argv, &o, &code);
-	return go_on ? -1 : code;
+	return cli_run_options_parse(argc, argv, &o, &code) ? -1 : code;
 }
 
 START_TEST(defaults_are_small)
@@ -53,6 +39,10 @@ START_TEST(everything_can_be_said)
 	ck_assert_uint_eq(o.memory, UINT64_C(1) << 30);
 	ck_assert_uint_eq(o.cpus, 64);
 	ck_assert_uint_eq(o.clusters, 8);
+	ck_assert_uint_eq(o.kinds.count, 0);
+	ck_assert_int_eq(parse("--cluster-kind little,big --kernel k --cpus 4 --clusters 2"), -1);
+	ck_assert_uint_eq(o.kinds.count, 2);
+	ck_assert_int_eq(o.kinds.kind[0], SS_CLUSTER_LITTLE);
 	ck_assert_int_eq(parse("--kernel k --console file:a:b --console-buffer 64K -vv"), -1);
 	ck_assert_int_eq(o.console, CLI_CONSOLE_FILE);
 	ck_assert_str_eq(o.console_path, "a:b");
@@ -79,6 +69,9 @@ static const char *const wrong[] = {
 	"--kernel k --cpus 0",
 	"--kernel k --cpus 65",
 	"--kernel k --cpus 2 --clusters 3",
+	"--kernel k --cluster-kind big,little",
+	"--kernel k --cpus 2 --clusters 2 --cluster-kind big,medium",
+	"--kernel k --cpus 2 --clusters 2 --cluster-kind big,",
 	"--kernel k --console file:",
 	"--kernel k --console tty",
 	"--kernel k --console-buffer 0",

@@ -101,6 +101,52 @@ START_TEST(address_is_a_number_and_nothing_else)
 }
 END_TEST
 
+static const struct {
+	const char *text;
+	uint32_t count; /* 0: refused */
+	enum ss_cluster_kind kind[3];
+} kinds[] = {
+	{ "big", 1, { SS_CLUSTER_BIG } },
+	{ "little,big", 2, { SS_CLUSTER_LITTLE, SS_CLUSTER_BIG } },
+	{ "same,same,little", 3, { SS_CLUSTER_SAME, SS_CLUSTER_SAME, SS_CLUSTER_LITTLE } },
+	{ "", 0, { 0 } },
+	{ ",", 0, { 0 } },
+	{ "big,", 0, { 0 } },
+	{ ",big", 0, { 0 } },
+	{ "big,,big", 0, { 0 } },
+	{ "bi", 0, { 0 } },
+	{ "bigger", 0, { 0 } },
+	{ "big little", 0, { 0 } },
+	{ "Big", 0, { 0 } },
+};
+
+START_TEST(kinds_of_clusters_are_a_list)
+{
+	struct cli_kinds k;
+
+	ck_assert_int_eq(cli_parse_kinds(kinds[_i].text, &k), kinds[_i].count != 0);
+	if (!kinds[_i].count)
+		return;
+	ck_assert_uint_eq(k.count, kinds[_i].count);
+	for (uint32_t i = 0; i < k.count; i++)
+		ck_assert_int_eq(k.kind[i], kinds[_i].kind[i]);
+}
+END_TEST
+
+START_TEST(kinds_have_a_limit)
+{
+	char text[(SS_WORKERS_MAX + 1) * 4 + 1] = "";
+	struct cli_kinds k;
+
+	for (int i = 0; i < SS_WORKERS_MAX; i++)
+		strcat(text, i ? ",big" : "big");
+	ck_assert(cli_parse_kinds(text, &k));
+	ck_assert_uint_eq(k.count, SS_WORKERS_MAX);
+	strcat(text, ",big");
+	ck_assert(!cli_parse_kinds(text, &k));
+}
+END_TEST
+
 /* A server may send anything: no control sequence of its reaches a terminal. */
 START_TEST(answer_is_hostile)
 {
@@ -161,6 +207,8 @@ Suite *suite_values(void)
 	tcase_add_loop_test(tc, duration_is_read_or_refused, 0, ARRAY_SIZE(durations));
 	tcase_add_test(tc, number_keeps_to_its_range);
 	tcase_add_test(tc, address_is_a_number_and_nothing_else);
+	tcase_add_loop_test(tc, kinds_of_clusters_are_a_list, 0, ARRAY_SIZE(kinds));
+	tcase_add_test(tc, kinds_have_a_limit);
 	tcase_add_test(tc, answer_is_hostile);
 	tcase_add_test(tc, sizes_and_durations_are_short_texts);
 	tcase_add_test(tc, every_failure_has_an_exit_code);

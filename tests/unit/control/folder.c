@@ -81,6 +81,14 @@ int folder_has(const char *name, const void *data, size_t len)
 	return same;
 }
 
+size_t folder_size(const char *name)
+{
+	struct stat st;
+
+	ck_assert_int_eq(lstat(name, &st), 0);
+	return (size_t)st.st_size;
+}
+
 int folder_mode(const char *name)
 {
 	struct stat st;

@@ -23,6 +23,9 @@ void folder_put(const char *name, const char *text);
 /** Whether @p name has exactly these bytes. */
 int folder_has(const char *name, const void *data, size_t len);
 
+/** Bytes of a file that is there. */
+size_t folder_size(const char *name);
+
 /** Permission bits of @p name, not following a link; -1: not there. */
 int folder_mode(const char *name);
 

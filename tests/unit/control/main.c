@@ -13,6 +13,7 @@ int main(void)
 	srunner_add_suite(sr, suite_file());
 	srunner_add_suite(sr, suite_socket());
 	srunner_add_suite(sr, suite_server());
+	srunner_add_suite(sr, suite_saved());
 	srunner_add_suite(sr, suite_client());
 	srunner_run_all(sr, CK_ENV);
 

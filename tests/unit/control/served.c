@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kcdata/stackshot_types.h"
+
 const char served_capture[] = "not really a kcdata stream, but the bytes must arrive";
 const size_t served_capture_len = sizeof(served_capture);
 
@@ -51,16 +53,27 @@ static enum gs_code counted_resume(void *priv, struct gs_error *err)
 	return ok ? GS_OK : gs_fail(err, GS_EBUSY, "resume without a stop");
 }
 
-static const struct guest_ops counted_ops = { .stop = counted_stop, .resume = counted_resume };
-
-static enum gs_code capture(void *arg, const struct ss_request *request,
-			    struct ss_result *result_out, struct gs_error *err)
+static enum gs_code vcpu_regs(void *priv, uint32_t vcpu, struct guest_vcpu_regs *regs_out)
 {
-	struct served *s = arg;
-	enum gs_code rc = guest_stop(&s->guest, err);
+	const struct guest *g = &((struct served *)priv)->memory.guest;
 
-	ck_assert_int_eq(rc, GS_OK);
+	return g->ops->vcpu_regs(g->priv, vcpu, regs_out);
+}
+
+static const struct guest_ops counted_ops = { .stop = counted_stop,
+					      .resume = counted_resume,
+					      .vcpu_regs = vcpu_regs };
+
+static bool is_about_saving(const struct ss_request *request)
+{
+	return request->flags & (KCD_SS_SAVE_IN_KERNEL_BUFFER | KCD_SS_RETRIEVE_EXISTING_BUFFER);
+}
+
+/* @return whether to fail */
+static bool pass_gate(struct served *s, const struct ss_request *request, bool *incomplete_out)
+{
 	pthread_mutex_lock(&s->lock);
+	s->asked = *request;
 	s->entered++;
 	s->inside++;
 	s->inside_max = (unsigned int)gs_max(s->inside_max, s->inside);
@@ -68,8 +81,25 @@ static enum gs_code capture(void *arg, const struct ss_request *request,
 	while (s->gate_closed)
 		wait_change_locked(s);
 	s->inside--;
-	bool fail = s->fail, incomplete = s->incomplete;
+	bool fail = s->fail;
+	*incomplete_out = s->incomplete;
 	pthread_mutex_unlock(&s->lock);
+	return fail;
+}
+
+static enum gs_code capture(void *arg, const struct ss_request *request,
+			    struct ss_result *result_out, struct gs_error *err)
+{
+	struct served *s = arg;
+	bool incomplete;
+
+	if (is_about_saving(request)) {
+		(void)pass_gate(s, request, &incomplete);
+		return ss_capture(s->session, request, result_out, err);
+	}
+	enum gs_code rc = guest_stop(&s->guest, err);
+	ck_assert_int_eq(rc, GS_OK);
+	bool fail = pass_gate(s, request, &incomplete);
 	rc = guest_resume(&s->guest, err);
 	ck_assert_int_eq(rc, GS_OK);
 	if (fail)
@@ -86,6 +116,7 @@ static enum gs_code capture(void *arg, const struct ss_request *request,
 		.collect_ns = 800,
 		.resume_ns = 100,
 		.total_ns = 2000,
+		.start_ns = 12345678901,
 	};
 	memcpy(result_out->data, served_capture, served_capture_len);
 	return GS_OK;
@@ -157,10 +188,12 @@ void served_start(struct served *s, uint32_t stall_ms)
 	ck_assert_int_eq(uv_loop_init(&s->loop), 0);
 	ck_assert_int_eq(uv_async_init(&s->loop, &s->poke, on_poke), 0);
 	s->poke.data = s;
+	ck_assert_int_eq(ss_session_create(&s->guest, &s->session, &err), GS_OK);
 	const struct ctl_worker_config worker = {
 		.guest = &s->guest,
 		.capture = capture,
 		.arg = s,
+		.session = s->session,
 	};
 	ck_assert_int_eq(ctl_worker_create(&s->loop, &worker, &s->worker, &err), GS_OK);
 	const struct ctl_server_config server = {
@@ -202,6 +235,7 @@ void served_stop(struct served *s)
 	pthread_join(s->thread, NULL);
 	ck_assert(s->is_closed);
 	ck_assert_int_eq(uv_loop_close(&s->loop), 0);
+	ss_session_destroy(s->session);
 	ck_assert_int_eq(s->stops, 0);
 	ck_assert_uint_le(s->inside_max, 1);
 	ck_assert_int_ne(access(SERVED_PATH, F_OK), 0);
@@ -223,6 +257,14 @@ void served_outcome(struct served *s, bool fail, bool incomplete)
 	s->fail = fail;
 	s->incomplete = incomplete;
 	pthread_mutex_unlock(&s->lock);
+}
+
+struct ss_request served_asked(struct served *s)
+{
+	pthread_mutex_lock(&s->lock);
+	struct ss_request asked = s->asked;
+	pthread_mutex_unlock(&s->lock);
+	return asked;
 }
 
 void served_wait_stops(struct served *s, int stops)
@@ -323,6 +365,16 @@ const char *peer_ask(struct peer *p, const char *request)
 	peer_send(p, request);
 	peer_send(p, "\n");
 	return peer_line(p);
+}
+
+void peer_wait_status(struct peer *p, const char *what)
+{
+	for (int i = 0; i < SERVED_DEADLINE_S * 1000; i++) {
+		if (strstr(peer_ask(p, PEER_STATUS), what))
+			return;
+		(void)poll(NULL, 0, 1); /* lets the server come to it */
+	}
+	ck_abort_msg("the status never said %s", what);
 }
 
 void peer_close(struct peer *p)

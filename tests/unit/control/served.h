@@ -3,9 +3,11 @@
 #ifndef TESTS_UNIT_CONTROL_SERVED_H
 #define TESTS_UNIT_CONTROL_SERVED_H
 
+#include <check.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <uv.h>
 
 #include "control/server.h"
@@ -23,14 +25,15 @@ struct served {
 	uv_loop_t loop;
 	uv_async_t poke;
 	pthread_t thread;
-	bool close_asked; /* the test's thread only */
+	bool close_asked;	    /* the test's thread only */
+	struct ss_session *session; /* of the guest, which has no kernel: saves, retrieves */
 	struct ctl_worker *worker;
 	struct ctl_server *server;
 
 	pthread_mutex_t lock; /* guards the rest */
 	pthread_cond_t changed;
 	int stops;	      /* in force on the guest */
-	unsigned int entered; /* captures begun */
+	unsigned int entered; /* captures begun, retrievals included */
 	unsigned int inside;  /* captures under way */
 	unsigned int inside_max;
 	unsigned int quits;
@@ -38,6 +41,7 @@ struct served {
 	bool fail;	  /* captures fail */
 	bool incomplete;
 	bool want_end, want_close, is_closed;
+	struct ss_request asked; /* the last one */
 };
 
 /** Start; @p stall_ms 0: the default. */
@@ -63,7 +67,10 @@ void served_wait_stops(struct served *s, int stops);
 void served_wait_entered(struct served *s, unsigned int captures);
 void served_wait_quits(struct served *s, unsigned int quits);
 
-/** The bytes of every capture. */
+/** What the last capture was asked for, its deadline as it was passed on. */
+struct ss_request served_asked(struct served *s);
+
+/** The bytes of every capture but those that are saved, which are real ones, of a guest without RAM. */
 extern const char served_capture[];
 extern const size_t served_capture_len;
 
@@ -90,5 +97,19 @@ const char *peer_line(struct peer *p);
 const char *peer_ask(struct peer *p, const char *request);
 
 void peer_close(struct peer *p);
+
+#define PEER_STATUS "{\"execute\":\"status\"}"
+
+/**
+ * Ask for the status until it says @p what: what happens after a close has no other announcement.
+ */
+void peer_wait_status(struct peer *p, const char *what);
+
+/** Fail the test unless a line contains @p what. */
+#define assert_has(line, what)                                                           \
+	do {                                                                             \
+		const char *line_ = (line);                                              \
+		ck_assert_msg(strstr(line_, (what)), "no %s in: %.300s", (what), line_); \
+	} while (0)
 
 #endif

@@ -8,6 +8,7 @@
 Suite *suite_protocol(void);
 Suite *suite_socket(void);
 Suite *suite_server(void);
+Suite *suite_saved(void);
 Suite *suite_client(void);
 Suite *suite_file(void);
 

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writing files whole or not at all. */
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -92,6 +96,51 @@ START_TEST(full_disk_leaves_nothing_behind)
 }
 END_TEST
 
+/* A file system of 64 KiB in "small", for this process only. @return false: not permitted here */
+static bool mount_small(const char *test)
+{
+	ck_assert_int_eq(mkdir("small", 0700), 0);
+	if (!unshare(CLONE_NEWNS) && !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
+	    !mount("small", "small", "tmpfs", 0, "size=64k"))
+		return true;
+	fprintf(stderr, "SKIP %s: only root can mount a small file system\n", test);
+	return false;
+}
+
+START_TEST(file_system_that_is_full_leaves_nothing_behind)
+{
+	static char data[1 << 20];
+	struct gs_error err;
+
+	if (!mount_small("file_system_that_is_full_leaves_nothing_behind"))
+		return;
+	folder_put("small/f", "old");
+	ck_assert_int_eq(gs_file_write_atomic("small/f", data, sizeof(data), 0600, &err),
+			 GS_ENOSPC);
+	ck_assert_ptr_nonnull(strstr(err.text, "small/f: write: No space left on device"));
+	ck_assert(folder_has("small/f", "old", 3));
+	/* what was written is gone: there is room again */
+	ck_assert_int_eq(gs_file_write_atomic("small/g", data, 48 << 10, 0600, &err), GS_OK);
+	ck_assert_int_eq(umount("small"), 0);
+}
+END_TEST
+
+START_TEST(file_system_that_cannot_be_written_is_named)
+{
+	struct gs_error err;
+
+	if (!mount_small("file_system_that_cannot_be_written_is_named"))
+		return;
+	folder_put("small/f", "old");
+	ck_assert_int_eq(mount(NULL, "small", NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
+	ck_assert_int_eq(gs_file_write_atomic("small/f", "new", 3, 0600, &err), GS_EDENIED);
+	ck_assert_ptr_nonnull(strstr(err.text, "small/f: "));
+	ck_assert_ptr_nonnull(strstr(err.text, "Read-only file system"));
+	ck_assert(folder_has("small/f", "old", 3));
+	ck_assert_int_eq(umount("small"), 0);
+}
+END_TEST
+
 START_TEST(reader_that_goes_away_is_an_error)
 {
 	static char data[1 << 20];
@@ -118,6 +167,8 @@ Suite *suite_file(void)
 	tcase_add_test(tc, what_is_no_file_stays);
 	tcase_add_test(tc, missing_folder_is_named);
 	tcase_add_test(tc, full_disk_leaves_nothing_behind);
+	tcase_add_test(tc, file_system_that_is_full_leaves_nothing_behind);
+	tcase_add_test(tc, file_system_that_cannot_be_written_is_named);
 	tcase_add_test(tc, reader_that_goes_away_is_an_error);
 	suite_add_tcase(s, tc);
 	return s;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Request lines and answers, literally. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
 #include "control/protocol.h"
 #include "introspect/stackshot/stackshot.h"
+#include "kcdata/stackshot_types.h"
 #include "tests/unit/control/suites.h"
 
 static const struct good {
@@ -43,7 +45,7 @@ START_TEST(request_is_read)
 
 	ck_assert_msg(ctl_request_parse(g->line, strlen(g->line), &r, &f), "%s", g->line);
 	ck_assert_int_eq(r.command, g->command);
-	ck_assert_int_eq(r.pid, g->pid);
+	ck_assert_int_eq(r.ask.pid, g->pid);
 	ck_assert_int_eq(r.to, g->to);
 	ck_assert_pstr_eq(r.path, g->path);
 	char *id = r.id ? json_dumps(r.id, JSON_ENCODE_ANY) : NULL;
@@ -54,6 +56,73 @@ START_TEST(request_is_read)
 }
 END_TEST
 
+static const struct {
+	const char *arguments;
+	struct ss_request ask;
+	bool keep;
+} asked[] = {
+	{ "", { .pid = SS_PID_ALL }, false },
+	{ "\"flags\":[]", { .pid = SS_PID_ALL }, false },
+	{ "\"flags\":[\"TRYLOCK\"]", { .flags = KCD_SS_TRYLOCK, .pid = SS_PID_ALL }, false },
+	{ "\"flags\":[\"LATENCY_INFO\",\"NO_IO_STATS\",\"NO_IO_STATS\"]",
+	  { .flags = SS_LATENCY_INFO | KCD_SS_NO_IO_STATS, .pid = SS_PID_ALL },
+	  false },
+	/* what is refused is the core's to refuse, with its reason */
+	{ "\"flags\":[\"GET_DQ\"]", { .flags = KCD_SS_GET_DQ, .pid = SS_PID_ALL }, false },
+	{ "\"since_ns\":9223372036854775807,\"flags\":[\"COLLECT_DELTA_SNAPSHOT\"]",
+	  { .flags = KCD_SS_COLLECT_DELTA_SNAPSHOT, .since_ns = INT64_MAX, .pid = SS_PID_ALL },
+	  false },
+	{ "\"since_ns\":1", { .since_ns = 1, .pid = SS_PID_ALL }, false },
+	{ "\"threads_max\":4294967295", { .threads_max = UINT32_MAX, .pid = SS_PID_ALL }, false },
+	{ "\"threads_max\":0", { .pid = SS_PID_ALL }, false },
+	{ "\"size_hint\":9223372036854775807",
+	  { .size_hint = INT64_MAX, .pid = SS_PID_ALL },
+	  false },
+	{ "\"pagetable_mask\":9,\"pid\":7,\"flags\":[\"PAGE_TABLES\"]",
+	  { .flags = KCD_SS_REQ_PAGE_TABLES, .pagetable_mask = 9, .pid = 7 },
+	  false },
+	{ "\"flags\":[\"SAVE_IN_KERNEL_BUFFER\"]",
+	  { .flags = KCD_SS_SAVE_IN_KERNEL_BUFFER, .pid = SS_PID_ALL },
+	  false },
+	{ "\"to\":\"fd\",\"keep\":false,\"flags\":[\"RETRIEVE_EXISTING_BUFFER\"]",
+	  { .flags = KCD_SS_RETRIEVE_EXISTING_BUFFER, .pid = SS_PID_ALL },
+	  false },
+	{ "\"keep\":true,\"flags\":[\"RETRIEVE_EXISTING_BUFFER\"]",
+	  { .flags = KCD_SS_RETRIEVE_EXISTING_BUFFER, .pid = SS_PID_ALL },
+	  true },
+};
+
+START_TEST(every_field_of_a_request_can_be_given)
+{
+	struct ctl_request r;
+	struct ctl_fault f;
+	char line[512];
+
+	snprintf(line, sizeof(line), "{\"execute\":\"snap\",\"arguments\":{%s}}",
+		 asked[_i].arguments);
+	ck_assert_msg(ctl_request_parse(line, strlen(line), &r, &f), "%s: %s", line, f.desc);
+	ck_assert_mem_eq(&r.ask, &asked[_i].ask, sizeof(r.ask));
+	ck_assert_int_eq(r.keep, asked[_i].keep);
+	ctl_request_deinit(&r);
+}
+END_TEST
+
+START_TEST(identity_of_a_saved_capture_is_read)
+{
+	static const char line[] =
+		"{\"execute\":\"saved-drop\",\"arguments\":{\"saved_id\":9223372036854775807}}";
+	struct ctl_request r;
+	struct ctl_fault f;
+
+	ck_assert(ctl_request_parse(line, strlen(line), &r, &f));
+	ck_assert_int_eq(r.command, CTL_CMD_SAVED_DROP);
+	ck_assert_uint_eq(r.saved_id, INT64_MAX);
+	ctl_request_deinit(&r);
+}
+END_TEST
+
+#define SNAP(arguments) "{\"execute\":\"snap\",\"arguments\":{" arguments "}}"
+
 static const struct bad {
 	const char *line;
 	const char *class;
@@ -62,6 +131,46 @@ static const struct bad {
 	{ "{\"execute\":\"snap\",\"arguments\":{\"deadline_ms\":0}}", "invalid-argument", "in 1 " },
 	{ "{\"execute\":\"snap\",\"arguments\":{\"deadline_ms\":3600001}}", "invalid-argument",
 	  "3600000" },
+	{ SNAP("\"deadline_ms\":1.5"), "invalid-argument", "not a number with a fraction" },
+	{ SNAP("\"flags\":\"TRYLOCK\""), "invalid-argument", "an array of names, not a string" },
+	{ SNAP("\"flags\":{}"), "invalid-argument", "an array of names, not an object" },
+	{ SNAP("\"flags\":[1048576]"), "invalid-argument", "not of an integer" },
+	{ SNAP("\"flags\":[\"TRYLOCK\",null]"), "invalid-argument", "not of null" },
+	{ SNAP("\"flags\":[\"TRYLOCK\",\"trylock\"]"), "invalid-argument",
+	  "unknown flag \"trylock\"" },
+	{ SNAP("\"flags\":[\"\"]"), "invalid-argument", "unknown flag \"\"" },
+	{ SNAP("\"flags\":[[\"TRYLOCK\"]]"), "invalid-argument", "not of an array" },
+	{ SNAP("\"since_ns\":0"), "invalid-argument", "\"since_ns\" 0 is not in 1 " },
+	{ SNAP("\"since_ns\":-1"), "invalid-argument", "-1" },
+	{ SNAP("\"since_ns\":\"1\""), "invalid-argument", "\"since_ns\" is an integer, not a" },
+	{ SNAP("\"since_ns\":9223372036854775808"), "invalid-json", "big integer" },
+	{ SNAP("\"threads_max\":4294967296"), "invalid-argument", "0 … 4294967295" },
+	{ SNAP("\"threads_max\":-1"), "invalid-argument", "\"threads_max\" -1" },
+	{ SNAP("\"threads_max\":true"), "invalid-argument", "not a boolean" },
+	{ SNAP("\"size_hint\":-1"), "invalid-argument", "\"size_hint\" -1" },
+	{ SNAP("\"size_hint\":\"1M\""), "invalid-argument", "\"size_hint\" is an integer" },
+	{ SNAP("\"pagetable_mask\":-8"), "invalid-argument", "\"pagetable_mask\" -8" },
+	{ SNAP("\"pagetable_mask\":[3]"), "invalid-argument", "not an array" },
+	{ SNAP("\"keep\":1"), "invalid-argument", "\"keep\" is a boolean, not an integer" },
+	{ SNAP("\"keep\":true"), "invalid-argument", "RETRIEVE_EXISTING_BUFFER" },
+	{ SNAP("\"keep\":true,\"flags\":[\"SAVE_IN_KERNEL_BUFFER\"]"), "invalid-argument",
+	  "RETRIEVE_EXISTING_BUFFER" },
+	{ SNAP("\"to\":\"fd\",\"flags\":[\"SAVE_IN_KERNEL_BUFFER\"]"), "invalid-argument",
+	  "no \"to\" and no \"path\"" },
+	{ SNAP("\"flags\":[\"SAVE_IN_KERNEL_BUFFER\"],\"path\":\"/a\",\"to\":\"file\""),
+	  "invalid-argument", "no \"to\" and no \"path\"" },
+	{ SNAP("\"flags\":[\"SAVE_IN_KERNEL_BUFFER\"],\"path\":\"/a\""), "invalid-argument",
+	  "no \"to\" and no \"path\"" },
+	{ SNAP("\"flags\":[\"RETRIEVE_EXISTING_BUFFER\"],\"path\":\"/a\""), "invalid-argument",
+	  "needs \"to\": \"file\"" },
+	{ SNAP("\"version\":1"), "invalid-argument", "unknown argument" },
+	{ "{\"execute\":\"saved-drop\"}", "invalid-argument", "\"saved_id\" is missing" },
+	{ "{\"execute\":\"saved-drop\",\"arguments\":{\"saved_id\":0}}", "invalid-argument",
+	  "saved-drop: \"saved_id\" 0 is not in 1 " },
+	{ "{\"execute\":\"saved-drop\",\"arguments\":{\"saved_id\":\"1\"}}", "invalid-argument",
+	  "\"saved_id\" is an integer, not a string" },
+	{ "{\"execute\":\"saved-drop\",\"arguments\":{\"path\":\"/a\"}}", "invalid-argument",
+	  "unknown argument" },
 	{ "{\"execute\":\"sample\"}", "invalid-argument", "sample: \"hz\" is missing" },
 	{ "{\"execute\":\"sample\",\"arguments\":{\"hz\":-1}}", "invalid-argument", "in 0 " },
 	{ "{\"execute\":\"sample\",\"arguments\":{\"hz\":10001}}", "invalid-argument", "10000" },
@@ -248,7 +357,12 @@ START_TEST(greeting_names_version_and_protocol)
 	ck_assert_str_eq(
 		json_string_value(json_object_get(json_object_get(hello, "version"), "string")),
 		GUESTSHOT_VERSION);
-	ck_assert_uint_gt(json_array_size(json_object_get(hello, "capabilities")), 0);
+	const json_t *list = json_object_get(hello, "capabilities");
+	static const char *const able[] = { "snap-fd",	  "snap-file", "snap-flags",
+					    "snap-saved", "dump",      "btlog" };
+	ck_assert_uint_eq(json_array_size(list), ARRAY_SIZE(able));
+	for (size_t i = 0; i < ARRAY_SIZE(able); i++)
+		ck_assert_str_eq(json_string_value(json_array_get(list, i)), able[i]);
 	json_decref(o);
 	free(line);
 }
@@ -274,6 +388,8 @@ Suite *suite_protocol(void)
 	TCase *tc = tcase_create("lines");
 
 	tcase_add_loop_test(tc, request_is_read, 0, ARRAY_SIZE(good));
+	tcase_add_loop_test(tc, every_field_of_a_request_can_be_given, 0, ARRAY_SIZE(asked));
+	tcase_add_test(tc, identity_of_a_saved_capture_is_read);
 	tcase_add_loop_test(tc, bad_request_is_named, 0, ARRAY_SIZE(bad));
 	tcase_add_test(tc, id_is_known_although_the_request_is_bad);
 	tcase_add_test(tc, no_prefix_is_a_request);

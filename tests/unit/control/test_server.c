@@ -19,7 +19,7 @@
 #include "tests/unit/control/served.h"
 #include "tests/unit/control/suites.h"
 
-#define STATUS "{\"execute\":\"status\"}"
+#define STATUS PEER_STATUS
 #define SNAP   "{\"execute\":\"snap\"}"
 #define STOP   "{\"execute\":\"stop\"}"
 #define CONT   "{\"execute\":\"cont\"}"
@@ -38,24 +38,6 @@ static void teardown(void)
 {
 	served_stop(&s);
 	folder_leave();
-}
-
-#define assert_has(line, what)                                                           \
-	do {                                                                             \
-		const char *line_ = (line);                                              \
-		ck_assert_msg(strstr(line_, (what)), "no %s in: %.300s", (what), line_); \
-	} while (0)
-
-/* Ask for the status until it says @p what: what happens after a close has no other announcement.
- */
-static void wait_status(struct peer *p, const char *what)
-{
-	for (int i = 0; i < SERVED_DEADLINE_S * 1000; i++) {
-		if (strstr(peer_ask(p, STATUS), what))
-			return;
-		(void)poll(NULL, 0, 1); /* lets the server come to it */
-	}
-	ck_abort_msg("the status never said %s", what);
 }
 
 START_TEST(status_tells_guest_machine_and_captures)
@@ -116,7 +98,7 @@ START_TEST(half_a_line_keeps_nobody_else)
 	peer_connect(&b, false);
 	assert_has(peer_ask(&b, STATUS), "\"clients\": 2");
 	peer_close(&a);
-	wait_status(&b, "\"clients\": 1");
+	peer_wait_status(&b, "\"clients\": 1");
 	peer_close(&b);
 }
 END_TEST
@@ -139,7 +121,7 @@ START_TEST(line_without_end_closes_only_its_connection)
 	ck_assert_uint_lt(sent, sizeof(flood));
 	assert_has(peer_line(&a), "too-big");
 	ck_assert_str_eq(peer_line(&a), "");
-	wait_status(&b, "\"clients\": 1");
+	peer_wait_status(&b, "\"clients\": 1");
 	peer_close(&a);
 	peer_close(&b);
 }
@@ -230,7 +212,7 @@ START_TEST(two_captures_at_once_follow_each_other)
 	/* both are answered while a third asks how it goes */
 	struct peer *c = malloc(sizeof(*c));
 	peer_connect(c, false);
-	wait_status(c, "\"queued\": 1");
+	peer_wait_status(c, "\"queued\": 1");
 	assert_has(peer_ask(c, STATUS), "\"state\": \"capturing\"");
 	served_gate(&s, false);
 	assert_has(peer_line(&a), "\"return\"");
@@ -255,7 +237,7 @@ START_TEST(one_client_cannot_fill_the_queue)
 	peer_send(&b, SNAP "\n");
 	struct peer *c = malloc(sizeof(*c));
 	peer_connect(c, false);
-	wait_status(c, "\"queued\": 1"); /* b's only */
+	peer_wait_status(c, "\"queued\": 1"); /* b's only */
 	served_gate(&s, false);
 	assert_has(peer_line(&b), "\"return\"");
 	for (int i = 0; i < 50; i++)
@@ -281,9 +263,9 @@ START_TEST(client_that_vanishes_in_its_capture_gets_nothing)
 	peer_send(&a, request);
 	served_wait_entered(&s, 1);
 	peer_close(&a);
-	wait_status(&b, "\"clients\": 1");
+	peer_wait_status(&b, "\"clients\": 1");
 	served_gate(&s, false);
-	wait_status(&b, "\"dropped\": 1");
+	peer_wait_status(&b, "\"dropped\": 1");
 	served_wait_stops(&s, 0);
 	ck_assert_int_eq(folder_mode("f"), -1);
 	assert_has(peer_ask(&b, SNAP), "\"return\"");
@@ -301,9 +283,9 @@ START_TEST(capture_of_a_client_that_vanished_before_is_not_taken)
 	peer_send(&a, SNAP "\n");
 	struct peer *c = malloc(sizeof(*c));
 	peer_connect(c, false);
-	wait_status(c, "\"queued\": 1");
+	peer_wait_status(c, "\"queued\": 1");
 	peer_close(&a);
-	wait_status(c, "\"queued\": 0");
+	peer_wait_status(c, "\"queued\": 0");
 	served_gate(&s, false);
 	assert_has(peer_line(&b), "\"return\"");
 	assert_has(peer_ask(c, STATUS),
@@ -370,7 +352,7 @@ START_TEST(stop_under_way_when_its_client_dies_is_undone)
 		peer_close(&a);
 	}
 	peer_connect(&b, false);
-	wait_status(&b, "\"clients\": 1, \"stops\": 0");
+	peer_wait_status(&b, "\"clients\": 1, \"stops\": 0");
 	served_wait_stops(&s, 0);
 	peer_close(&b);
 }
@@ -447,7 +429,7 @@ START_TEST(seventeenth_client_is_refused_politely)
 	ck_assert_str_eq(peer_line(&a), "");
 	peer_close(&a);
 	peer_close(&peers[3]);
-	wait_status(&peers[0], "\"clients\": 15");
+	peer_wait_status(&peers[0], "\"clients\": 15");
 	peer_connect(&a, false);
 	assert_has(peer_ask(&a, STATUS), "\"clients\": 16");
 	peer_close(&a);
@@ -470,7 +452,7 @@ START_TEST(closing_finishes_the_running_capture_and_refuses_the_waiting)
 	peer_send(&b, SNAP "\n");
 	struct peer *c = malloc(sizeof(*c));
 	peer_connect(c, false);
-	wait_status(c, "\"queued\": 1");
+	peer_wait_status(c, "\"queued\": 1");
 	served_close(&s);
 	ck_assert_str_eq(peer_line(c), "");
 	assert_has(peer_line(&b), "\"class\": \"ended\"");
@@ -531,7 +513,7 @@ START_TEST(client_that_does_not_read_is_dropped_and_harms_nobody)
 			break;
 		assert_has(peer_ask(&b, STATUS), "\"return\"");
 	}
-	wait_status(&b, "\"clients\": 1");
+	peer_wait_status(&b, "\"clients\": 1");
 	served_wait_stops(&s, 0);
 	peer_close(&a);
 	peer_close(&b);

@@ -6,6 +6,7 @@
 #include <check.h>
 
 Suite *suite_request(void);
+Suite *suite_saved(void);
 Suite *suite_capture(void);
 Suite *suite_incomplete(void);
 Suite *suite_room(void);

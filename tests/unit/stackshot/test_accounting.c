@@ -12,7 +12,8 @@ static void make(uint32_t workers)
 {
 	static const char *const stack[] = { "el0t_64_sync", "el0_svc", "schedule", NULL };
 
-	session_options = (struct ss_options){ .workers = workers, .kinds = 2, .kind = kinds };
+	session_options =
+		(struct ss_options){ .workers = workers, .kinds = workers, .kind = kinds };
 	lg_create(&guest, &(struct lg_form){ .seqs = true, .ram_size = UINT64_C(64) << 20 });
 	lg_populate(&guest);
 	for (int i = 0; i < 400; i++)

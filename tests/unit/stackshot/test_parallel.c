@@ -186,6 +186,22 @@ START_TEST(kinds_of_clusters_change_nothing_in_the_capture)
 }
 END_TEST
 
+START_TEST(more_kinds_than_clusters_are_refused)
+{
+	static const enum ss_cluster_kind kind[] = { SS_CLUSTER_BIG, SS_CLUSTER_BIG };
+	struct ss_session *s = NULL;
+	struct ss_options o = { .kind = kind, .kinds = 2 };
+
+	guest.m.guest.cluster_count = 1;
+	ck_assert_int_eq(ss_session_create_with(&guest.m.guest, &o, &s, &error), GS_EINVAL);
+	ck_assert_ptr_null(s);
+	ck_assert_ptr_nonnull(strstr(error.text, "the guest has 1"));
+	guest.m.guest.cluster_count = 2;
+	ck_assert_int_eq(ss_session_create_with(&guest.m.guest, &o, &s, &error), GS_OK);
+	ss_session_destroy(s);
+}
+END_TEST
+
 START_TEST(too_many_workers_are_refused)
 {
 	struct ss_session *s = NULL;
@@ -371,6 +387,7 @@ Suite *suite_parallel(void)
 	tcase_add_test(tc, every_worker_does_some_of_the_work);
 	tcase_add_test(tc, one_process_is_for_one_worker);
 	tcase_add_test(tc, kinds_of_clusters_change_nothing_in_the_capture);
+	tcase_add_test(tc, more_kinds_than_clusters_are_refused);
 	tcase_add_test(tc, too_many_workers_are_refused);
 	tcase_add_test(tc,
 		       nothing_is_allocated_locked_formatted_or_written_while_the_guest_is_stopped);

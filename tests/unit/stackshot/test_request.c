@@ -61,6 +61,46 @@ START_TEST(requests_are_checked)
 }
 END_TEST
 
+static const struct {
+	const char *name;
+	uint64_t flag;
+} names[] = {
+	{ "GET_DQ", 1 },
+	{ "SAVE_IN_KERNEL_BUFFER", 0x4000 },
+	{ "RETRIEVE_EXISTING_BUFFER", 0x8000 },
+	{ "COLLECT_DELTA_SNAPSHOT", 0x40000 },
+	{ "TRYLOCK", 0x100000 },
+	{ "PAGE_TABLES", 0x20000000 },
+	{ "SKIP_EXCLAVES", UINT64_C(1) << 34 },
+	{ "LATENCY_INFO", UINT64_C(1) << 48 },
+};
+
+START_TEST(flags_have_names)
+{
+	uint32_t known = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		ck_assert_uint_eq(ss_request_flag(names[i].name), names[i].flag);
+		ck_assert_str_eq(ss_request_flag_name(names[i].flag), names[i].name);
+	}
+	for (uint32_t bit = 0; bit < 64; bit++) {
+		const char *name = ss_request_flag_name(UINT64_C(1) << bit);
+
+		if (!name)
+			continue;
+		ck_assert_uint_eq(ss_request_flag(name), UINT64_C(1) << bit);
+		known++;
+	}
+	ck_assert_uint_ge(known, 30);
+	ck_assert_uint_eq(ss_request_flag(""), 0);
+	ck_assert_uint_eq(ss_request_flag("get_dq"), 0);
+	ck_assert_uint_eq(ss_request_flag("GET_DQ "), 0);
+	ck_assert_ptr_null(ss_request_flag_name(0));
+	ck_assert_ptr_null(ss_request_flag_name(0x10)); // reserved
+	ck_assert_ptr_null(ss_request_flag_name(3));
+}
+END_TEST
+
 START_TEST(request_without_room_for_an_error_is_fine)
 {
 	struct ss_request q = session_request(0);
@@ -104,6 +144,7 @@ Suite *suite_request(void)
 	tcase_set_timeout(tc, 300);
 	tcase_add_checked_fixture(tc, session_setup, session_end);
 	tcase_add_test(tc, requests_are_checked);
+	tcase_add_test(tc, flags_have_names);
 	tcase_add_test(tc, request_without_room_for_an_error_is_fine);
 	tcase_add_test(tc, size_hint_is_the_buffer_of_the_first_try);
 	tcase_add_test(tc, results_and_sessions_may_be_given_back_twice_and_empty);
