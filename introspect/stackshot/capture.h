@@ -42,6 +42,9 @@ struct ss_try {
 	uint32_t items;		     /* of the engine's that count */
 	uint32_t longest;	     /* processes met: what the engine's max_tasks must hold */
 	uint32_t head_notes;	     /* of what is missing in no item */
+	uint64_t honoured;	     /* flags of the request that were, and those that always are */
+	struct lnx_page_counts pages;
+	bool has_load_info; /* is recorded */
 	bool kernel_changed;
 	bool resumed; /* the guest was stopped and runs again: a failure is that of reading it */
 	uint64_t wall_us, start_ns; /* when the guest had stopped */

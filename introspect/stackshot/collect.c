@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "introspect/stackshot/capture.h"
+#include "introspect/stackshot/memory.h"
 
 /* --- what is missing in no item --- */
 
@@ -239,6 +240,7 @@ static enum gs_code collect(struct ss_engine *e)
 		return GS_OK;
 	}
 	find_currents(e);
+	ss_memory_begin(e);
 	e->item[0] = (struct ss_item){ .task = lnx_init_task(k) };
 	if (!ss_context_run(&e->context))
 		return GS_EBUSY;
@@ -338,6 +340,7 @@ void ss_collect_results(struct ss_engine *e)
 			t->faults[f] += v->faults[f];
 		t->longest = (uint32_t)gs_max(t->longest, e->worker[i]->longest);
 	}
+	ss_memory_end(e);
 	gather_notes(e);
 	sum_items(e);
 	struct ss_notes *notes = &e->worker[0]->notes;

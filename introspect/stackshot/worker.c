@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "introspect/stackshot/capture.h"
+#include "introspect/stackshot/memory.h"
 #include "kcdata/stackshot_types.h"
 
 /* What an item's first piece has room for; what is not needed is given back. */
@@ -52,10 +53,8 @@ static struct ss_note note_of(const struct lnx_task *task, enum ss_missing what,
 {
 	struct ss_note n = { .what = what, .why = why, .count = 1, .pid = -1, .tid = -1 };
 
-	if (task) {
-		n.pid = task->tgid;
-		memcpy(n.comm, task->comm, sizeof(n.comm));
-	}
+	if (task)
+		ss_note_process(&n, task);
 	return n;
 }
 
@@ -270,10 +269,14 @@ static enum gs_code read_group(struct ss_worker *w, const uint32_t *items, uint3
 			continue;
 		}
 		lnx_relatives_prefetch_entry(&w->v, leader);
+		ss_memory_prefetch_entry(w, leader);
 	}
-	for (uint32_t i = 0; i < n; i++)
-		if (!w->group[i].rc)
-			lnx_relatives_prefetch(&w->v, &w->group[i].leader);
+	for (uint32_t i = 0; i < n; i++) {
+		if (w->group[i].rc)
+			continue;
+		lnx_relatives_prefetch(&w->v, &w->group[i].leader);
+		ss_memory_prefetch(w, &w->group[i].leader);
+	}
 	for (uint32_t i = 0; i < n; i++) {
 		if (w->group[i].rc)
 			continue;
@@ -360,6 +363,7 @@ static enum gs_code record_process(struct ss_worker *w, uint32_t i)
 	const struct lnx_task *leader = &w->group[i].leader;
 	const uint32_t n = w->group[i].threads;
 	const uint64_t id = ss_unique_id(leader);
+	gva_t mm = lnx_task_mm(leader);
 	void *snapshot;
 	enum gs_code rc =
 		open_item(w, item, leader, id, w->group[i].ppid, n, leader->comm, &snapshot);
@@ -374,10 +378,15 @@ static enum gs_code record_process(struct ss_worker *w, uint32_t i)
 			continue;
 		rc = record_thread(w, item, s, ss_unique_id(&s->task));
 		ss_write_task_faults(snapshot, &s->task);
+		if (!mm.a) /* a leader that has ended, its threads have not */
+			mm = lnx_task_mm(&s->task);
 	}
 	if (is_cut(w, rc))
 		note_cut(w, item, leader, n, rc);
 	else if (rc)
+		return rc;
+	rc = ss_write_memory(w, item, leader, mm, rc);
+	if (rc && !is_cut(w, rc))
 		return rc;
 	enum gs_code closed = close_item(w, item, id);
 	return rc ? rc : closed;
@@ -471,6 +480,7 @@ enum gs_code ss_worker_do_idle(struct ss_worker *w)
 	if (rc)
 		return is_cut(w, rc) ? GS_OK : rc;
 	list_idle(w, item);
+	rc = ss_write_load_info(w);
 	for (uint32_t i = 0; !rc && i < vcpus; i++) {
 		struct ss_slot *s;
 

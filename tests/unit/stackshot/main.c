@@ -15,6 +15,7 @@ int main(void)
 	srunner_add_suite(sr, suite_storage());
 	srunner_add_suite(sr, suite_parallel());
 	srunner_add_suite(sr, suite_panic());
+	srunner_add_suite(sr, suite_memory());
 	srunner_add_suite(sr, suite_faults());
 	srunner_run_all(sr, CK_ENV);
 

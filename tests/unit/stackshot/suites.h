@@ -14,5 +14,6 @@ Suite *suite_context(void);
 Suite *suite_storage(void);
 Suite *suite_parallel(void);
 Suite *suite_panic(void);
+Suite *suite_memory(void);
 
 #endif

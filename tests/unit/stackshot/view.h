@@ -15,6 +15,7 @@
 #define VIEW_THREADS 8192
 #define VIEW_MISSING 300
 #define VIEW_SYMBOLS 200
+#define VIEW_TABLES  4096
 
 struct view_thread {
 	uint64_t id;
@@ -31,6 +32,16 @@ struct view_task {
 	struct ss_task_record r;
 	struct kcd_task_snapshot_v2 stock;
 	uint32_t first, count; /* threads */
+	bool has_asid, has_kernel;
+	uint32_t asid;
+	struct kcd_uuid_info kernel; /* load address and build id */
+};
+
+/* A page table. */
+struct view_table {
+	uint32_t task; /* index */
+	uint64_t at, entries, first, end;
+	const uint8_t *entry; /* in the capture; not aligned */
 };
 
 struct view_symbol {
@@ -45,7 +56,11 @@ struct view {
 	struct ss_vcpu_record vcpu[LG_VCPUS_MAX];
 	struct ss_missing_record missing[VIEW_MISSING];
 	struct view_symbol symbol[VIEW_SYMBOLS];
-	uint32_t tasks, threads, vcpus, missing_count, symbols;
+	struct view_table table[VIEW_TABLES];
+	uint32_t tasks, threads, vcpus, missing_count, symbols, tables;
+	bool has_memory, has_pagetable_mask;
+	struct kcd_mem_and_io memory;
+	uint64_t pagetable_mask;
 	struct ss_guest_record guest;
 	struct ss_times_record times;
 	struct kcd_duration_v2 duration;
