@@ -230,7 +230,8 @@ static enum gs_code run_try(struct ss_engine *e, const struct ss_request *q, con
 		return rc;
 	if (rc == GS_EBUSY)
 		return gs_fail(err, rc, "a panic capture took over");
-	if (!rc && q->pid != SS_PID_ALL && e->k && !t->tasks && !t->kernel_changed)
+	if (!rc && q->pid != SS_PID_ALL && e->k && !t->tasks && !t->kernel_changed &&
+	    !t->has_unseen)
 		return gs_fail(err, GS_ENOENT, "no process has pid %" PRId32, q->pid);
 	return rc;
 }

@@ -201,6 +201,7 @@ static enum gs_code put_processes(struct ss_engine *e)
 		rc = l.rc;
 	if (rc == GS_EBUSY || (rc == GS_ENOSPC && !e->is_fixed))
 		return rc;
+	e->t.has_unseen = rc != GS_OK;
 	if (rc)
 		note_head(e, (struct ss_note){ .what = SS_MISSING_TASKS,
 					       .why = SS_WHY_PROCESS_LIST,
@@ -321,6 +322,7 @@ static void sum_items(struct ss_engine *e)
 		t->tasks += item->is_task;
 		t->threads += item->threads;
 		late += !item->is_done;
+		t->has_unseen |= !item->is_done || (!item->is_task && item->notes);
 	}
 	if (late)
 		note_late(e, late);

@@ -268,6 +268,11 @@ static enum gs_code read_group(struct ss_worker *w, const uint32_t *items, uint3
 			w->group[i].rc = GS_EMALFORMED;
 			continue;
 		}
+		if (w->e->t.request->pid != SS_PID_ALL && leader->tgid != w->e->t.request->pid) {
+			/* could not be read when it was looked at first, and is another one */
+			w->group[i].rc = GS_ENOENT;
+			continue;
+		}
 		lnx_relatives_prefetch_entry(&w->v, leader);
 		ss_memory_prefetch_entry(w, leader);
 	}

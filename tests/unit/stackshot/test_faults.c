@@ -84,6 +84,13 @@ static void setup_memory(void)
 	ck_assert_uint_eq(good.out_flags, good.in_flags);
 }
 
+/* ... and one of a single process. */
+static void setup_tables(void)
+{
+	setup_request(100, MEMORY_FLAGS | KCD_SS_REQ_PAGE_TABLES);
+	ck_assert_uint_eq(good.tables, 5);
+}
+
 static void teardown(void)
 {
 	session_end();
@@ -355,5 +362,6 @@ Suite *suite_faults(void)
 	add_case(s, "one worker", setup, true);
 	add_case(s, "three workers", setup_three, false);
 	add_case(s, "memory", setup_memory, true);
+	add_case(s, "page tables", setup_tables, false);
 	return s;
 }
