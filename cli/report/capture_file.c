@@ -535,6 +535,7 @@ const char *rep_missing_name(uint32_t what)
 		[SS_MISSING_STACK] = "stack",	  [SS_MISSING_CURRENT] = "current",
 		[SS_MISSING_IDLE] = "idle",	  [SS_MISSING_MORE] = "more",
 		[SS_MISSING_LATE] = "late",	  [SS_MISSING_ROOM] = "room",
+		[SS_MISSING_ASID] = "asid",	  [SS_MISSING_PAGE_TABLES] = "page-tables",
 	};
 
 	return name_of(names, ARRAY_SIZE(names), what);

@@ -134,6 +134,59 @@ enum a64_end { A64_HIGHEST, A64_LOWEST };
 bool a64_find_mapping(const struct a64_regime *r, const struct guest *g, gpa_t pa, enum a64_end end,
 		      uint64_t not_table, uint64_t *budget, gva_t *va_out);
 
+/* --- tables themselves --- */
+
+/** A table of a half. */
+struct a64_table {
+	gpa_t at;
+	int8_t level;
+	uint32_t entries;    /* words of 8 bytes */
+	uint64_t first;	     /* address that the first entry covers, from the half's lowest one */
+	uint64_t entry_size; /* bytes of addresses that each entry covers */
+};
+
+#define A64_LEVELS	  5 /* -1 … 3 */
+#define A64_ENTRIES_AHEAD 32
+
+/** A walk over the tables of a half, from a table to those below it. Fields are private. */
+struct a64_tables {
+	const struct a64_half *half;
+	const struct guest *g;
+	int last_level;
+	struct {
+		struct a64_table table;
+		bool is_given;
+		uint32_t next; /* entry to look at */
+	} way[A64_LEVELS];     /* from the first table to the one at hand */
+	uint32_t depth;	       /* tables in it */
+	uint64_t entry[A64_ENTRIES_AHEAD];
+	bool is_read; /* entry has those around next of the table at hand */
+};
+
+/**
+ * Begin with the first table of a half; it need not be enabled.
+ *
+ * @param h, g        borrowed as long as the walk lasts
+ * @param last_level  tables of levels after this one are left alone, -1 … 3
+ */
+void a64_tables_begin(struct a64_tables *t, const struct a64_half *h, const struct guest *g,
+		      int last_level);
+
+/**
+ * The next table: a table comes before those that it leads to, and these by ascending address.
+ *
+ * Levels bound how deep it goes, also where a table leads to itself; then there may be as many as
+ * entries of all levels multiplied, and the caller counts them.
+ *
+ * @return GS_OK; GS_ENOENT: no more tables, or an illegal half; GS_EFAULT: entries of the table
+ *         *table_out, which was given before, could not be read: the walk goes on behind it
+ * Threads: one at a time. Allocates nothing; legal while the guest is stopped.
+ */
+GS_MUST_USE enum gs_code a64_tables_next(struct a64_tables *t, struct a64_table *table_out);
+
+/** Leave alone the tables that the last one given leads to. */
+void a64_tables_skip(struct a64_tables *t);
+
 /**
  * Copy guest-virtual memory, page by page. Running past the last address is A64_NOT_CANONICAL.
  *

@@ -58,6 +58,15 @@ static unsigned int level_lsb(const struct a64_half *h, int level)
 	return h->granule_bits + (unsigned int)(LAST_LEVEL - level) * stride_bits(h);
 }
 
+// Only the first table may have fewer entries than a granule holds.
+static uint32_t entries_of(const struct a64_half *h, int level)
+{
+	unsigned int bits =
+		level == h->start_level ? h->va_bits - level_lsb(h, level) : stride_bits(h);
+
+	return UINT32_C(1) << bits;
+}
+
 // An illegal half stays all zero, so that nothing downstream shifts by a nonsense amount.
 static void half_init(struct a64_half *h, uint64_t tcr, uint8_t granule_bits, uint64_t tnsz)
 {
@@ -282,13 +291,12 @@ bool a64_find_mapping(const struct a64_regime *r, const struct guest *g, gpa_t p
 		      uint64_t not_table, uint64_t *budget, gva_t *va_out)
 {
 	const struct a64_half *h = &r->half[1];
-	const unsigned int stride = stride_bits(h);
-	struct visit at[LAST_LEVEL + 2]; // levels -1 … 3
+	struct visit at[A64_LEVELS];
 	int level = h->start_level, top = level;
 
 	if (!h->enabled)
 		return false;
-	const uint64_t first = UINT64_C(1) << (h->va_bits - level_lsb(h, level));
+	const uint64_t first = entries_of(h, level);
 	at[0] = (struct visit){ h->table, first, first, ~low_bits(h->va_bits) };
 	while (level >= top) {
 		struct visit *v = &at[level - top];
@@ -311,10 +319,10 @@ bool a64_find_mapping(const struct a64_regime *r, const struct guest *g, gpa_t p
 		if (level < LAST_LEVEL && (descriptor & DESCRIPTOR_TABLE_PAGE)) {
 			if (descriptor & not_table)
 				continue;
-			level++;
+			const uint64_t size = entries_of(h, ++level);
 			at[level - top] =
 				(struct visit){ GPA(output_address(h, descriptor, h->granule_bits)),
-						UINT64_C(1) << stride, UINT64_C(1) << stride, va };
+						size, size, va };
 			continue;
 		}
 		if (is_reserved(h, descriptor, level))
@@ -326,6 +334,88 @@ bool a64_find_mapping(const struct a64_regime *r, const struct guest *g, gpa_t p
 		}
 	}
 	return false;
+}
+
+static void push_table(struct a64_tables *t, gpa_t at, int level, uint64_t first)
+{
+	t->way[t->depth].table = (struct a64_table){
+		.at = at,
+		.level = (int8_t)level,
+		.entries = entries_of(t->half, level),
+		.first = first,
+		.entry_size = UINT64_C(1) << level_lsb(t->half, level),
+	};
+	t->way[t->depth].is_given = false;
+	t->way[t->depth].next = 0;
+	t->depth++;
+	t->is_read = false;
+}
+
+static void pop_table(struct a64_tables *t)
+{
+	t->depth--;
+	t->is_read = false;
+}
+
+void a64_tables_begin(struct a64_tables *t, const struct a64_half *h, const struct guest *g,
+		      int last_level)
+{
+	*t = (struct a64_tables){ .half = h, .g = g, .last_level = last_level };
+	if (h->granule_bits && h->start_level <= last_level)
+		push_table(t, h->table, h->start_level, 0);
+}
+
+/* Look on in the table at hand for an entry that leads to a table; it becomes the one at hand. */
+static enum gs_code enter_next(struct a64_tables *t)
+{
+	const struct a64_table *table = &t->way[t->depth - 1].table;
+	uint32_t *next = &t->way[t->depth - 1].next;
+
+	if (table->level >= t->last_level || table->level == LAST_LEVEL)
+		return GS_ENOENT;
+	for (; *next < table->entries; ++*next) {
+		const uint32_t i = *next % A64_ENTRIES_AHEAD;
+		const size_t n = (size_t)gs_min(table->entries, A64_ENTRIES_AHEAD);
+
+		if ((!i || !t->is_read) &&
+		    guest_read(t->g, GPA(table->at.a + (*next - i) * sizeof(t->entry[0])), t->entry,
+			       n * sizeof(t->entry[0])))
+			return GS_EFAULT;
+		t->is_read = true;
+		if (!(t->entry[i] & DESCRIPTOR_VALID) || !(t->entry[i] & DESCRIPTOR_TABLE_PAGE))
+			continue;
+		push_table(t, GPA(output_address(t->half, t->entry[i], t->half->granule_bits)),
+			   table->level + 1, table->first + (*next)++ * table->entry_size);
+		return GS_OK;
+	}
+	return GS_ENOENT;
+}
+
+enum gs_code a64_tables_next(struct a64_tables *t, struct a64_table *table_out)
+{
+	while (t->depth) {
+		const uint32_t at = t->depth - 1;
+
+		if (!t->way[at].is_given) {
+			t->way[at].is_given = true;
+			*table_out = t->way[at].table;
+			return GS_OK;
+		}
+		enum gs_code rc = enter_next(t);
+		if (!rc)
+			continue;
+		pop_table(t);
+		if (rc == GS_EFAULT) {
+			*table_out = t->way[at].table;
+			return rc;
+		}
+	}
+	return GS_ENOENT;
+}
+
+void a64_tables_skip(struct a64_tables *t)
+{
+	pop_table(t);
 }
 
 static enum a64_fault read_pages(const struct a64_regime *r, const struct guest *g, gva_t va,

@@ -59,6 +59,43 @@ enum lnx_verdict lnx_try_reference(struct lnx_finder *f, gpa_t image, gpa_t proo
 /** Go through all ways in the order of enum lnx_way. */
 enum lnx_verdict lnx_search(struct lnx_finder *f);
 
+/* Pieces of memory that is looked through overlap: nothing of this length is cut by their ends. */
+#define LNX_SCAN_OVERLAP LNX_BANNER_MAX
+
+/** Looks at a piece of memory, at a multiple of 4. @return true: the rest need not be */
+typedef bool (*lnx_look_fn)(struct lnx_finder *f, const uint8_t *piece, size_t size, gpa_t at,
+			    void *arg);
+
+/** Look through guest-physical memory, piece by piece. @return GS_OK; GS_ENOSPC, with f->err */
+GS_MUST_USE enum gs_code lnx_scan(struct lnx_finder *f, gpa_t start, gpa_t end, lnx_look_fn look,
+				  void *arg);
+
+/** The image's read-only data, guest-physical: all that is between its text and its init text. */
+struct lnx_range lnx_rodata(const struct lnx_kernel *k);
+
+/* A name may be the end of others' names, of which there are few. */
+#define LNX_PLACES_MAX 8
+
+/** The search for variables, and for the build id. */
+struct lnx_data_search {
+	bool is_wanted[LNX_VARIABLES];
+	uint64_t place[LNX_VARIABLES][LNX_PLACES_MAX]; /* guest-physical, of the name */
+	uint32_t places[LNX_VARIABLES];
+	uint64_t lowest, highest;      /* of all of these; highest 0: there are none */
+	uint64_t value[LNX_VARIABLES]; /* 0: none yet */
+	bool is_unclear[LNX_VARIABLES];
+};
+
+/** Take what the symbol table has; what is left is to be looked for in the read-only data. */
+void lnx_data_begin(struct lnx_finder *f, struct lnx_data_search *s);
+
+/** Look at a piece of the read-only data, one after the other as lnx_scan() has them. */
+void lnx_data_look(struct lnx_finder *f, struct lnx_data_search *s, const uint8_t *piece,
+		   size_t size, gpa_t at);
+
+/** Make of it what there is: what was not found is left out. @return GS_OK; GS_ENOSPC, with f->err */
+GS_MUST_USE enum gs_code lnx_data_end(struct lnx_finder *f, struct lnx_data_search *s);
+
 /** The number in VMCOREINFO's line "@p key=". @return false: no such line, or no number */
 GS_MUST_USE bool lnx_vmcoreinfo_number(const struct lnx_hints *hints, const char *key,
 				       uint64_t *value_out);

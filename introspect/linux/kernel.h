@@ -19,6 +19,9 @@ struct lnx_range {
 
 #define LNX_RUNQUEUES_MAX 8
 
+/* Variables that are read by name; data.c has the names. */
+enum lnx_variable { LNX_V_ZONE_STAT, LNX_V_NODE_STAT, LNX_VARIABLES };
+
 struct lnx_kernel {
 	struct kallsyms ks;
 	struct lnx_types types;
@@ -43,6 +46,8 @@ struct lnx_kernel {
 	gva_t irq_stack_ptr;
 	gva_t overflow_stack;
 	gva_t init_task;
+	gva_t variable[LNX_VARIABLES];	/* a = 0: not found */
+	uint8_t build_id[LNX_BUILD_ID]; /* all 0: not found */
 
 	/* what of a task_struct is read, as few copies as the distances allow */
 	struct lnx_span {
@@ -59,6 +64,9 @@ static inline bool lnx_range_has(struct lnx_range r, uint64_t address)
 {
 	return address >= r.start && address < r.end;
 }
+
+/** Where a kernel address leads. @return GS_OK; GS_EFAULT (counted by reason in the view) */
+GS_MUST_USE enum gs_code lnx_translate(struct lnx_view *v, gva_t va, gpa_t *pa_out);
 
 /*
  * Whether an address can be an instruction of the kernel: image text, or mapped executable

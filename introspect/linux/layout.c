@@ -103,14 +103,24 @@ static enum gs_code read_types(struct lnx_finder *f, gpa_t at, size_t size)
 }
 
 struct rodata_scan {
+	struct lnx_data_search data;
 	bool types, banner;
 	uint32_t tried;	       /* headers that may be those of the types */
 	enum gs_code types_rc; /* of the last one */
 };
 
-static void look_at_chunk(struct lnx_finder *f, const uint8_t *chunk, size_t size, gpa_t base,
-			  gpa_t end, struct rodata_scan *s)
+struct lnx_range lnx_rodata(const struct lnx_kernel *k)
 {
+	return (struct lnx_range){ k->text.end - k->voffset, k->init_text.start - k->voffset };
+}
+
+static bool look_at_chunk(struct lnx_finder *f, const uint8_t *chunk, size_t size, gpa_t base,
+			  void *arg)
+{
+	const uint64_t end = lnx_rodata(f->k).end;
+	struct rodata_scan *s = arg;
+
+	lnx_data_look(f, &s->data, chunk, size, base);
 	for (size_t i = 0; i + LNX_BTF_HEADER <= size && !s->types && s->tried < TYPES_MAX;
 	     i += 4) {
 		size_t blob =
@@ -120,7 +130,7 @@ static void look_at_chunk(struct lnx_finder *f, const uint8_t *chunk, size_t siz
 		 * The kernel keeps a copy of the header in its heap, with other bytes behind it;
 		 * only what lies wholly inside of the image counts.
 		 */
-		if (!blob || !gs_in_range(base.a + i, blob, base.a, end.a - base.a))
+		if (!blob || !gs_in_range(base.a + i, blob, base.a, end - base.a))
 			continue;
 		s->tried++;
 		s->types_rc = read_types(f, GPA(base.a + i), blob);
@@ -135,6 +145,24 @@ static void look_at_chunk(struct lnx_finder *f, const uint8_t *chunk, size_t siz
 			s->banner = true;
 		}
 	}
+	return s->types && s->banner;
+}
+
+enum gs_code lnx_scan(struct lnx_finder *f, gpa_t start, gpa_t end, lnx_look_fn look, void *arg)
+{
+	uint8_t *piece = malloc(LNX_SCAN_CHUNK + LNX_SCAN_OVERLAP);
+
+	if (!piece)
+		return gs_fail(f->err, GS_ENOSPC, "out of memory for the search");
+	for (gpa_t at = GPA(start.a & ~UINT64_C(3)); at.a < end.a; at.a += LNX_SCAN_CHUNK) {
+		size_t size = (size_t)gs_min(LNX_SCAN_CHUNK + LNX_SCAN_OVERLAP, end.a - at.a);
+
+		lnx_read_sparse(f->g, at, piece, size);
+		if (look(f, piece, size, at, arg))
+			break;
+	}
+	free(piece);
+	return GS_OK;
 }
 
 /* The kernel itself has none, or they cannot be read: what was given for this case. */
@@ -162,24 +190,19 @@ static enum gs_code take_given_types(struct lnx_finder *f, const struct rodata_s
 
 static enum gs_code find_types(struct lnx_finder *f)
 {
-	struct lnx_kernel *k = f->k;
-	gpa_t at = GPA(k->text.end - k->voffset), end = GPA(k->init_text.start - k->voffset);
+	const struct lnx_range rodata = lnx_rodata(f->k);
 	struct rodata_scan s = { 0 };
 
-	k->found.types_by = LNX_BY_BTF;
-	if (k->init_text.start < k->text.end || end.a - at.a > LNX_IMAGE_REACH)
+	f->k->found.types_by = LNX_BY_BTF;
+	if (rodata.end < rodata.start || rodata.end - rodata.start > LNX_IMAGE_REACH)
 		return gs_fail(f->err, GS_EMALFORMED,
 			       "the kernel's text and init text are not in order");
-	uint8_t *chunk = malloc(LNX_SCAN_CHUNK + LNX_BANNER_MAX);
-	if (!chunk)
-		return gs_fail(f->err, GS_ENOSPC, "out of memory for the search");
-	for (at.a &= ~UINT64_C(3); at.a < end.a && !(s.types && s.banner); at.a += LNX_SCAN_CHUNK) {
-		size_t size = (size_t)gs_min(LNX_SCAN_CHUNK + LNX_BANNER_MAX, end.a - at.a);
-
-		lnx_read_sparse(f->g, at, chunk, size);
-		look_at_chunk(f, chunk, size, at, end, &s);
-	}
-	free(chunk);
+	lnx_data_begin(f, &s.data);
+	enum gs_code rc = lnx_scan(f, GPA(rodata.start), GPA(rodata.end), look_at_chunk, &s);
+	if (!rc)
+		rc = lnx_data_end(f, &s.data);
+	if (rc)
+		return rc;
 	if (s.types || s.types_rc == GS_ENOSPC)
 		return s.types_rc;
 	return take_given_types(f, &s);

@@ -31,6 +31,7 @@
 #define LNX_COMM_LEN	  16
 #define LNX_BANNER_MAX	  256
 #define LNX_SYMBOL_MAX	  512  /* KSYM_NAME_LEN of 6.1 and later, NUL included */
+#define LNX_BUILD_ID	  20   /* bytes, a SHA-1 (--build-id=sha1, Makefile since 5.10) */
 #define LNX_FRAMES_MAX	  1024 /* THREAD_SIZE / sizeof(frame record), 16 KiB stacks */
 #define LNX_TASK_SIZE_MAX 16384
 /* PID_MAX_LIMIT (include/linux/threads.h): no list of tasks is longer. */
@@ -159,7 +160,8 @@ struct lnx_kernel_info {
 	uint32_t page_size;
 	uint32_t va_bits;
 	uint32_t symbols;
-	char kallsyms_style; /* 'A', 'B' or 'C': see kallsyms.h */
+	char kallsyms_style;	 /* 'A', 'B' or 'C': see kallsyms.h */
+	const uint8_t *build_id; /* LNX_BUILD_ID bytes, as long as the kernel; NULL: not known */
 };
 
 struct lnx_kernel_info lnx_kernel_info_get(const struct lnx_kernel *k);
@@ -256,6 +258,9 @@ void lnx_prefetch(struct lnx_view *v, gva_t va, size_t len);
 GS_MUST_USE enum gs_code lnx_read(struct lnx_view *v, gva_t va, void *buf, size_t len);
 GS_MUST_USE enum gs_code lnx_read_u64(struct lnx_view *v, gva_t va, uint64_t *value_out);
 GS_MUST_USE enum gs_code lnx_read_u32(struct lnx_view *v, gva_t va, uint32_t *value_out);
+
+/** Copy guest-physical memory, counted as the others are. @return as guest_read() */
+GS_MUST_USE enum gs_code lnx_read_physical(struct lnx_view *v, gpa_t at, void *buf, size_t len);
 
 /**
  * Addresses of the nodes of a kernel list, the head left out.
@@ -422,6 +427,75 @@ GS_MUST_USE enum gs_code lnx_percpu_offset(struct lnx_view *v, uint32_t cpu, uin
  */
 GS_MUST_USE enum gs_code lnx_vcpu_current(struct lnx_view *v, const struct guest_vcpu_regs *regs,
 					  gva_t *task_out);
+
+/* --- memory --- */
+
+/** What of this a kernel's types and symbols tell; else it is not to be asked for. */
+bool lnx_knows_asid(const struct lnx_kernel *k);
+bool lnx_knows_page_tables(const struct lnx_kernel *k);
+bool lnx_knows_page_counts(const struct lnx_kernel *k);
+
+/**
+ * The address space of a thread: 0 for one that has none. Kernel threads have none of their own, but
+ * may borrow one (kthread_use_mm()).
+ */
+static inline gva_t lnx_task_mm(const struct lnx_task *task)
+{
+	return task->flags & LNX_PF_KTHREAD ? GVA(0) : task->mm;
+}
+
+/** Reading ahead, in the rounds of lnx_prefetch_entry() and lnx_prefetch(), for lnx_mm_asid(). */
+void lnx_mm_prefetch_entry(struct lnx_view *v, gva_t mm);
+void lnx_mm_prefetch(struct lnx_view *v, gva_t mm);
+
+/**
+ * The ASID of an address space.
+ *
+ * @param mm        a struct mm_struct
+ * @param asid_out  0: it has not been on a CPU yet. Under KPTI that of the kernel's side; the user's is
+ *                  one more
+ * @return GS_OK; GS_EFAULT; GS_EMALFORMED: @p mm is no address
+ * Origin: ASID(mm) in arch/arm64/include/asm/mmu.h, 5.10 and later: the low 16 bits of context.id, above
+ * which is the generation.
+ */
+GS_MUST_USE enum gs_code lnx_mm_asid(struct lnx_view *v, gva_t mm, uint32_t *asid_out);
+
+/**
+ * The user half of an address space, for a64_tables_begin().
+ *
+ * Its form is the one that a vCPU has for low addresses, TCR_EL1's T0SZ and TG0. Linux gives both halves
+ * one size, but for the time that a CPU spends on the identity mapping: of vCPUs that differ one that
+ * agrees with the kernel's half is believed, and where none is known the kernel's half itself.
+ *
+ * @param mm    a struct mm_struct
+ * @param regs  of @p n vCPUs
+ * @return GS_OK; GS_EFAULT; GS_EMALFORMED: @p mm or its page directory is none
+ * Origin: vabits_actual is in TCR_EL1 as T0SZ and T1SZ (arch/arm64/mm/proc.S,
+ * include/asm/mmu_context.h cpu_set_default_tcr_t0sz(), 5.10 and later).
+ */
+GS_MUST_USE enum gs_code lnx_mm_half(struct lnx_view *v, gva_t mm,
+				     const struct guest_vcpu_regs *regs, uint32_t n,
+				     struct a64_half *half_out);
+
+/** Pages of the whole guest, as its /proc/vmstat has them: of the kernel's own size. */
+struct lnx_page_counts {
+	uint64_t free;
+	uint64_t active, inactive; /* anonymous and of files */
+	uint64_t unevictable;
+	uint64_t slab_unreclaimable;
+	uint64_t file; /* of files, swap cache included */
+	uint64_t
+		zspages; /* that zswap and zram have their compressed pages in; 0 also: not there */
+};
+
+/**
+ * @return GS_OK; GS_EFAULT
+ * Origin: vm_zone_stat[], vm_node_stat[] (mm/vmstat.c since 4.8): what CPUs have counted and not yet
+ * passed on is not in them, so that a count may be somewhat off; negative ones are 0, as the kernel
+ * shows them.
+ */
+GS_MUST_USE enum gs_code lnx_page_counts_read(struct lnx_view *v,
+					      struct lnx_page_counts *counts_out);
 
 /* --- stacks --- */
 

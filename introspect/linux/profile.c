@@ -95,6 +95,26 @@ static enum gs_code take_percpu(const json_t *percpu, struct lnx_types *types, s
 	return GS_OK;
 }
 
+static enum gs_code take_counters(const json_t *enums, struct lnx_types *types,
+				  struct gs_error *err)
+{
+	for (size_t c = 0; c < LNX_COUNTERS; c++) {
+		const char *name = lnx_counter_name((enum lnx_counter)c);
+		const json_t *zone = find_member(json_object_get(enums, LNX_ZONE_ENUM), name);
+		const json_t *node = find_member(json_object_get(enums, LNX_NODE_ENUM), name);
+		const json_t *value = node ? node : zone;
+
+		if (!value)
+			continue;
+		json_int_t index = json_integer_value(value);
+		if (!json_is_integer(value) || index < 0 || index >= LNX_ELEMENTS_MAX)
+			return gs_fail(err, GS_EMALFORMED, "%s is no number from 0 to %d", name,
+				       LNX_ELEMENTS_MAX - 1);
+		types->counter[c] = (struct lnx_element){ true, node != NULL, (uint32_t)index };
+	}
+	return GS_OK;
+}
+
 static enum gs_code take_profile(const json_t *root, struct lnx_types *types, struct gs_error *err)
 {
 	json_int_t version = json_integer_value(json_object_get(root, "guestshot-profile"));
@@ -104,7 +124,9 @@ static enum gs_code take_profile(const json_t *root, struct lnx_types *types, st
 			       "is no profile of version %d (\"guestshot-profile\": %d)",
 			       PROFILE_VERSION, PROFILE_VERSION);
 	enum gs_code rc = take_members(json_object_get(root, "structs"), types, err);
-	return rc ? rc : take_percpu(json_object_get(root, "percpu"), types, err);
+	if (!rc)
+		rc = take_percpu(json_object_get(root, "percpu"), types, err);
+	return rc ? rc : take_counters(json_object_get(root, "enums"), types, err);
 }
 
 /* Refuses what is no file of a profile's size, so that the parser does not have to. */

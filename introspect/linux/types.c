@@ -63,6 +63,21 @@ static const struct lnx_member_name places[LNX_MEMBERS] = {
 	[LNX_M_RQ_IDLE] = { "rq", "idle", false },
 	[LNX_M_RQ_CPU] = { "rq", "cpu", false },
 	[LNX_M_RQ_CURR] = { "rq", "curr", false },
+	[LNX_M_MM_PGD] = { "mm_struct", "pgd", false },
+	[LNX_M_MM_CONTEXT_ID] = { "mm_struct", "context.id", false },
+};
+
+static const char *const counters[LNX_COUNTERS] = {
+	[LNX_C_FREE_PAGES] = "NR_FREE_PAGES",
+	[LNX_C_ACTIVE_ANON] = "NR_ACTIVE_ANON",
+	[LNX_C_ACTIVE_FILE] = "NR_ACTIVE_FILE",
+	[LNX_C_INACTIVE_ANON] = "NR_INACTIVE_ANON",
+	[LNX_C_INACTIVE_FILE] = "NR_INACTIVE_FILE",
+	[LNX_C_UNEVICTABLE] = "NR_UNEVICTABLE",
+	[LNX_C_SLAB_UNRECLAIMABLE] =
+		"NR_SLAB_UNRECLAIMABLE_B|NR_SLAB_UNRECLAIMABLE", /* renamed in 5.9 */
+	[LNX_C_FILE_PAGES] = "NR_FILE_PAGES",
+	[LNX_C_ZSPAGES] = "NR_ZSPAGES", /* with CONFIG_ZSMALLOC */
 };
 
 static const char *const percpu_names[LNX_PERCPUS] = {
@@ -75,6 +90,11 @@ static const char *const percpu_names[LNX_PERCPUS] = {
 struct lnx_member_name lnx_member_name(enum lnx_member m)
 {
 	return places[m];
+}
+
+const char *lnx_counter_name(enum lnx_counter c)
+{
+	return counters[c];
 }
 
 const char *lnx_percpu_name(enum lnx_percpu p)
@@ -249,6 +269,40 @@ static void read_percpu(const struct btf *btf, struct lnx_types *types)
 	}
 }
 
+/* Whether a name is one of those in a list that '|' separates. */
+static bool is_among(const char *name, const char *names)
+{
+	size_t len = strlen(name);
+
+	while (*names) {
+		size_t n = strcspn(names, "|");
+
+		if (n == len && memcmp(name, names, n) == 0)
+			return true;
+		names += n + (names[n] == '|');
+	}
+	return false;
+}
+
+static void read_counters(const struct btf *btf, bool of_nodes, struct lnx_types *types)
+{
+	int id = btf__find_by_name_kind(btf, of_nodes ? LNX_NODE_ENUM : LNX_ZONE_ENUM,
+					BTF_KIND_ENUM);
+	const struct btf_type *type = id > 0 ? btf__type_by_id(btf, (uint32_t)id) : NULL;
+
+	for (uint32_t i = 0; type && i < btf_vlen(type); i++) {
+		const struct btf_enum *e = &btf_enum(type)[i];
+		const char *name = btf__name_by_offset(btf, e->name_off);
+
+		if (!name || e->val < 0 || e->val >= LNX_ELEMENTS_MAX)
+			continue;
+		for (size_t c = 0; c < LNX_COUNTERS; c++)
+			if (is_among(name, counters[c]))
+				types->counter[c] =
+					(struct lnx_element){ true, of_nodes, (uint32_t)e->val };
+	}
+}
+
 static enum gs_code read_members(const struct btf *btf, struct lnx_types *types,
 				 struct gs_error *err)
 {
@@ -293,6 +347,8 @@ enum gs_code lnx_types_read(const void *data, size_t size, struct lnx_types *typ
 	if (!btf)
 		return gs_fail(err, GS_EMALFORMED, "the kernel's type information is broken");
 	read_percpu(btf, &types);
+	read_counters(btf, false, &types);
+	read_counters(btf, true, &types);
 	enum gs_code rc = read_members(btf, &types, err);
 	btf__free(btf);
 	if (!rc)

@@ -51,7 +51,23 @@ enum lnx_member {
 	LNX_M_RQ_IDLE,
 	LNX_M_RQ_CPU,
 	LNX_M_RQ_CURR,
+	LNX_M_MM_PGD,
+	LNX_M_MM_CONTEXT_ID,
 	LNX_MEMBERS
+};
+
+/* Counters of pages: elements of vm_zone_stat[] or vm_node_stat[], some of which moved between them. */
+enum lnx_counter {
+	LNX_C_FREE_PAGES,
+	LNX_C_ACTIVE_ANON,
+	LNX_C_ACTIVE_FILE,
+	LNX_C_INACTIVE_ANON,
+	LNX_C_INACTIVE_FILE,
+	LNX_C_UNEVICTABLE,
+	LNX_C_SLAB_UNRECLAIMABLE,
+	LNX_C_FILE_PAGES,
+	LNX_C_ZSPAGES,
+	LNX_COUNTERS
 };
 
 /* Per-CPU variables, as offsets from __per_cpu_start. */
@@ -69,6 +85,20 @@ struct lnx_field {
 	uint32_t size;
 };
 
+/** Which element a counter is. */
+struct lnx_element {
+	bool present;
+	bool of_nodes; /* of vm_node_stat; else of vm_zone_stat */
+	uint32_t index;
+};
+
+/* More elements than either array has: 43 in 6.1. */
+#define LNX_ELEMENTS_MAX 1024
+
+/** The enumerations that name the elements of vm_zone_stat and of vm_node_stat. */
+#define LNX_ZONE_ENUM "zone_stat_item"
+#define LNX_NODE_ENUM "node_stat_item"
+
 /** What a member is called: alternatives of the path are separated by '|', the first there is counts. */
 struct lnx_member_name {
 	const char *in;	  /* structure */
@@ -77,11 +107,15 @@ struct lnx_member_name {
 };
 
 struct lnx_member_name lnx_member_name(enum lnx_member m);
+
+/** Enumerator of a counter: alternatives are separated by '|'. */
+const char *lnx_counter_name(enum lnx_counter c);
 const char *lnx_percpu_name(enum lnx_percpu p);
 
 struct lnx_types {
 	struct lnx_field member[LNX_MEMBERS];
 	struct lnx_field percpu[LNX_PERCPUS];
+	struct lnx_element counter[LNX_COUNTERS];
 	uint32_t task_size;
 	uint32_t pt_regs_size;
 	bool has_frame_record_meta; /* 6.19 and later: exception frames are marked in the chain */

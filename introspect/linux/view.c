@@ -89,7 +89,7 @@ static gpa_t place_in(const struct lnx_tlb_entry *e, gva_t va)
 	return GPA((e->pa & ~UINT64_C(1)) + va.a % TLB_PAGE);
 }
 
-static enum gs_code translate(struct lnx_view *v, gva_t va, gpa_t *pa_out)
+enum gs_code lnx_translate(struct lnx_view *v, gva_t va, gpa_t *pa_out)
 {
 	const struct lnx_tlb_entry *e;
 	uint64_t start = v->is_timed ? gs_clock_ns() : 0;
@@ -151,7 +151,7 @@ enum gs_code lnx_read(struct lnx_view *v, gva_t va, void *buf, size_t len)
 	while (len) {
 		size_t n = (size_t)gs_min(len, TLB_PAGE - va.a % TLB_PAGE);
 		gpa_t pa;
-		enum gs_code rc = translate(v, va, &pa);
+		enum gs_code rc = lnx_translate(v, va, &pa);
 
 		if (rc)
 			return rc;
@@ -166,6 +166,19 @@ enum gs_code lnx_read(struct lnx_view *v, gva_t va, void *buf, size_t len)
 	}
 	v->reads++;
 	v->bytes += whole;
+	return GS_OK;
+}
+
+enum gs_code lnx_read_physical(struct lnx_view *v, gpa_t at, void *buf, size_t len)
+{
+	enum gs_code rc = guest_read(v->g, at, buf, len);
+
+	if (rc) {
+		v->faults[A64_NOT_RAM]++;
+		return rc;
+	}
+	v->reads++;
+	v->bytes += len;
 	return GS_OK;
 }
 

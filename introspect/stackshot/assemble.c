@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "introspect/stackshot/capture.h"
+#include "introspect/stackshot/memory.h"
 #include "introspect/stackshot/request.h"
 #include "kcdata/stackshot_types.h"
 
@@ -212,6 +213,7 @@ static enum kcd_code write_head(struct kcd_writer *w, const struct ss_engine *e)
 	TRY(kcd_append_u64(w, "stackshot_in_flags", t->request->flags | KCD_SS_KCDATA_FORMAT));
 	TRY(kcd_append_u32(w, "stackshot_in_pid", (uint32_t)t->request->pid));
 	TRY(kcd_append_u64(w, "system_state_flags", KCD_SS_USER64 | KCD_SS_KERNEL64));
+	TRY(ss_write_pagetable_mask(w, t));
 	/* a delta has none of what does not change: who reads it has the capture it follows */
 	if (t->since_ns)
 		TRY(kcd_append(w, KCD_SS_DELTA_SINCE_TIMESTAMP, &t->since_ns, sizeof(t->since_ns)));
@@ -226,6 +228,7 @@ static enum kcd_code write_head(struct kcd_writer *w, const struct ss_engine *e)
 		TRY(kcd_append(w, KCD_TYPE_TIMEBASE, &nanoseconds, sizeof(nanoseconds)));
 	TRY(kcd_append(w, KCD_TYPE_MACH_ABSOLUTE_TIME, &t->start_ns, sizeof(t->start_ns)));
 	TRY(kcd_append(w, KCD_TYPE_USECS_SINCE_EPOCH, &t->wall_us, sizeof(t->wall_us)));
+	TRY(ss_write_page_counts(w, t));
 	TRY(kcd_append(w, SS_RECORD_GUEST, &guest, sizeof(guest)));
 	return kcd_append_array(w, SS_RECORD_VCPU, g->vcpu_count, sizeof(t->vcpu[0]), t->vcpu);
 }
@@ -344,8 +347,7 @@ static enum kcd_code write_tail(struct kcd_writer *w, const struct ss_engine *e,
 	TRY(kcd_append(w, SS_RECORD_TIMES, &times, sizeof(times)));
 	TRY(kcd_append(w, KCD_SS_DURATION, &duration, sizeof(duration)));
 	TRY(kcd_append_u64(w, "stackshot_tries", tries));
-	/* what was asked for and was done; all that passes the check of the request is */
-	return kcd_append_u64(w, "stackshot_out_flags", t->request->flags | KCD_SS_KCDATA_FORMAT);
+	return kcd_append_u64(w, "stackshot_out_flags", t->honoured);
 }
 
 /* The processes of which a delta says only that nothing has changed. */

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "introspect/stackshot/capture.h"
+#include "introspect/stackshot/memory.h"
 #include "introspect/stackshot/request.h"
 #include "kcdata/stackshot_types.h"
 
@@ -128,7 +129,7 @@ static enum gs_code prepare_storage(struct ss_engine *e, const struct ss_request
 	uint64_t threads = ss_expect(e);
 	uint64_t size = threads * BYTES_PER_THREAD + e->expected.process_count * BYTES_PER_PROCESS;
 
-	size = gs_max(size, s->last_records);
+	size = gs_max(size, gs_max(s->last_records, ss_memory_room(q)));
 	size = gs_max(size + size / 100 * SLACK_PERCENT, gs_max(RECORDS_MIN, q->size_hint));
 	size = gs_min(gs_align_up(size, 4096), ss_records_max(s));
 	if (ss_storage_reserve(&e->storage, e->workers, size))
@@ -151,7 +152,16 @@ static enum gs_code enlarge_storage(struct ss_engine *e, struct gs_error *err)
 		return GS_OK;
 	}
 	uint64_t max = ss_records_max(e->s), size = ss_storage_size(st);
-	if (size >= max || ss_storage_reserve(st, e->workers, gs_min(size * 2, max)))
+	const bool is_full =
+		size >= max || ss_storage_reserve(st, e->workers, gs_min(size * 2, max));
+
+	if (is_full && (e->t.request->flags & KCD_SS_REQ_PAGE_TABLES))
+		return gs_fail(err, GS_ENOSPC,
+			       "resource shortage: the page tables need more than %" PRIu64
+			       " bytes of buffer, the most this guest's memory allows (ask for "
+			       "fewer levels)",
+			       max);
+	if (is_full)
 		return gs_fail(err, GS_ENOSPC,
 			       "resource shortage: %" PRIu32 " threads need more than %" PRIu64
 			       " bytes of buffer, the most this guest's memory allows",
@@ -170,6 +180,7 @@ static void get_ready(struct ss_engine *e, const struct ss_request *q, const cha
 	e->t.request = q;
 	e->t.since_ns = q->since_ns;
 	e->t.is_timed = q->flags & SS_LATENCY_INFO;
+	e->t.honoured = (q->flags & ~SS_MEMORY_FLAGS) | KCD_SS_KCDATA_FORMAT;
 	e->why_no_kernel = why;
 	ss_storage_reset(&e->storage);
 	ss_queues_reset(&e->queues);
@@ -225,7 +236,8 @@ static enum gs_code run_try(struct ss_engine *e, const struct ss_request *q, con
 		return rc;
 	if (rc == GS_EBUSY)
 		return gs_fail(err, rc, "a panic capture took over");
-	if (!rc && q->pid != SS_PID_ALL && e->k && !t->tasks && !t->kernel_changed)
+	if (!rc && q->pid != SS_PID_ALL && e->k && !t->tasks && !t->kernel_changed &&
+	    !t->has_unseen)
 		return gs_fail(err, GS_ENOENT, "no process has pid %" PRId32, q->pid);
 	return rc;
 }

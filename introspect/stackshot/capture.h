@@ -45,6 +45,10 @@ struct ss_try {
 	uint32_t head_notes;	     /* of what is missing in no item */
 	uint64_t since_ns;	     /* delta: the time to compare with; 0: none is asked for */
 	bool is_timed;		     /* how long what took is to be recorded */
+	uint64_t honoured;	     /* flags of the request that were, and those that always are */
+	struct lnx_page_counts pages;
+	bool has_load_info; /* is recorded */
+	bool has_unseen;    /* a process was not looked at: the one that is asked for, maybe */
 	bool kernel_changed;
 	bool resumed; /* the guest was stopped and runs again: a failure is that of reading it */
 	uint64_t wall_us, start_ns; /* when the guest had stopped */

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "introspect/stackshot/capture.h"
+#include "introspect/stackshot/memory.h"
 
 /* --- what is missing in no item --- */
 
@@ -210,6 +211,7 @@ static enum gs_code put_processes(struct ss_engine *e, uint32_t *own_out)
 		rc = l.rc;
 	if (rc == GS_EBUSY || (rc == GS_ENOSPC && !e->is_fixed))
 		return rc;
+	e->t.has_unseen = rc != GS_OK;
 	if (rc)
 		note_head(e, (struct ss_note){ .what = SS_MISSING_TASKS,
 					       .why = SS_WHY_PROCESS_LIST,
@@ -252,6 +254,7 @@ static enum gs_code collect(struct ss_engine *e)
 		return GS_OK;
 	}
 	find_currents(e);
+	ss_memory_begin(e);
 	e->item[0] = (struct ss_item){ .task = lnx_init_task(k) };
 	e->t.setup_ns = gs_clock_ns() - e->t.start_ns;
 	if (!ss_context_run(&e->context))
@@ -337,6 +340,7 @@ static void sum_items(struct ss_engine *e)
 		t->same_tasks += item->is_same;
 		t->same_threads += item->same;
 		late += !item->is_done;
+		t->has_unseen |= !item->is_done || (!item->is_task && item->notes);
 	}
 	if (late)
 		note_late(e, late);
@@ -357,6 +361,7 @@ void ss_collect_results(struct ss_engine *e)
 			t->faults[f] += v->faults[f];
 		t->longest = (uint32_t)gs_max(t->longest, e->worker[i]->longest);
 	}
+	ss_memory_end(e);
 	gather_notes(e);
 	sum_items(e);
 	struct ss_notes *notes = &e->worker[0]->notes;

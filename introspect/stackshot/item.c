@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "introspect/stackshot/capture.h"
+#include "introspect/stackshot/memory.h"
 
 /* What an item's first piece has room for; what is not needed is given back. */
 #define BYTES_PER_THREAD  1024u
@@ -15,10 +16,8 @@ struct ss_note ss_note_of(const struct lnx_task *task, enum ss_missing what, enu
 {
 	struct ss_note n = { .what = what, .why = why, .count = 1, .pid = -1, .tid = -1 };
 
-	if (task) {
-		n.pid = task->tgid;
-		memcpy(n.comm, task->comm, sizeof(n.comm));
-	}
+	if (task)
+		ss_note_process(&n, task);
 	return n;
 }
 
@@ -192,13 +191,18 @@ static enum gs_code write_same(struct ss_worker *w, struct ss_item *item,
 
 /* What stands behind the threads. */
 static enum gs_code write_end(struct ss_worker *w, struct ss_item *item,
-			      const struct ss_task_record *record)
+			      const struct lnx_task *leader, const struct ss_task_record *record,
+			      enum gs_code cut)
 {
 	enum gs_code rc = GS_OK;
 
 	if (w->e->t.since_ns && item->id)
 		rc = write_same(w, item, record);
-	if (rc || item->is_same || !w->e->t.is_timed)
+	if (rc || item->is_same)
+		return rc;
+	rc = ss_write_memory(w, item, leader, w->mm, cut);
+	w->latency.pmap_latency += ss_lap(w);
+	if (rc || !w->e->t.is_timed)
 		return rc;
 	w->latency.task_uniqueid = item->id;
 	w->latency.misc_latency = w->latency.task_thread_count_loop_latency;
@@ -213,7 +217,7 @@ enum gs_code ss_item_close(struct ss_worker *w, struct ss_item *item, const stru
 		note_cut(w, item, leader, threads, cut);
 	else if (cut)
 		return cut;
-	enum gs_code rc = write_end(w, item, record);
+	enum gs_code rc = write_end(w, item, leader, record, cut);
 	if (rc && !ss_is_cut(w, rc))
 		return rc;
 	item->is_done = true;
@@ -226,5 +230,7 @@ enum gs_code ss_item_close(struct ss_worker *w, struct ss_item *item, const stru
 
 	ss_piece_trim(&w->e->storage, w->out.chunk, kcd_writer_used(&w->out));
 	item->is_task = true;
+	if (!cut)
+		cut = rc;
 	return cut ? cut : closed;
 }

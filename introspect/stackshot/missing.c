@@ -12,6 +12,12 @@ static bool is_before(const struct ss_note *a, const struct ss_note *b)
 	return a->item != b->item ? a->item < b->item : a->seq < b->seq;
 }
 
+void ss_note_process(struct ss_note *note, const struct lnx_task *leader)
+{
+	note->pid = leader->tgid;
+	memcpy(note->comm, leader->comm, sizeof(note->comm));
+}
+
 static void find_last(struct ss_notes *notes)
 {
 	notes->last = 0;
@@ -110,6 +116,31 @@ static void explain(const struct ss_note *n, const char *kernel, char *out, size
 		(void)snprintf(out, size,
 			       "the buffer was full before %" PRIu64 " processes were looked at",
 			       n->a);
+		break;
+	case SS_WHY_ASID:
+		(void)snprintf(out, size, "the ASID of %s could not be read: %s", comm, code);
+		break;
+	case SS_WHY_PAGE_DIRECTORY:
+		(void)snprintf(out, size, "the page directory of %s could not be found: %s", comm,
+			       code);
+		break;
+	case SS_WHY_PAGE_TABLES:
+		(void)snprintf(out, size, "%" PRIu64 " page tables of %s could not be read", n->a,
+			       comm);
+		break;
+	case SS_WHY_MANY_TABLES:
+		(void)snprintf(out, size,
+			       "page tables of %s after the first %" PRIu64
+			       " were left alone: they seem to lead to each other",
+			       comm, n->a);
+		break;
+	case SS_WHY_LATE_TABLES:
+		(void)snprintf(out, size, "the deadline passed after %" PRIu64 " page tables of %s",
+			       n->a, comm);
+		break;
+	case SS_WHY_NO_ROOM_TABLES:
+		(void)snprintf(out, size, "the buffer was full after %" PRIu64 " page tables of %s",
+			       n->a, comm);
 		break;
 	}
 }

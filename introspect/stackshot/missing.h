@@ -33,6 +33,12 @@ enum ss_why {
 	SS_WHY_LATE_PROCESSES,	  /* a: processes */
 	SS_WHY_NO_ROOM_THREADS,	  /* comm; a: threads recorded, b: of so many */
 	SS_WHY_NO_ROOM_PROCESSES, /* a: processes */
+	SS_WHY_ASID,		  /* comm; b: enum gs_code */
+	SS_WHY_PAGE_DIRECTORY,	  /* comm; b: enum gs_code */
+	SS_WHY_PAGE_TABLES,	  /* comm; a: tables */
+	SS_WHY_MANY_TABLES,	  /* comm; a: tables before */
+	SS_WHY_LATE_TABLES,	  /* comm; a: tables before */
+	SS_WHY_NO_ROOM_TABLES,	  /* comm; a: tables before */
 };
 
 struct ss_note {
@@ -46,6 +52,9 @@ struct ss_note {
 	uint64_t a, b;
 	char comm[LNX_COMM_LEN];
 };
+
+/** Say which process a note is about. */
+void ss_note_process(struct ss_note *note, const struct lnx_task *leader);
 
 /** One worker's notes: those that come first in the capture. */
 struct ss_notes {

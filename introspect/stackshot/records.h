@@ -147,6 +147,8 @@ enum ss_missing {
 	SS_MISSING_MORE = 8,	/* further things, too many to list: count says how many */
 	SS_MISSING_LATE = 9,	/* the deadline passed: count threads of a process, or processes */
 	SS_MISSING_ROOM = 10,	/* the same for want of room in a panic capture's buffer */
+	SS_MISSING_ASID = 11,	/* the ASID of a process */
+	SS_MISSING_PAGE_TABLES = 12, /* count page tables of a process, or all from some one on */
 };
 
 /** Something that should be in the capture and is not. */

@@ -17,8 +17,8 @@ static const struct {
 } flags[] = {
 	{ KCD_SS_GET_DQ, "GET_DQ", "Linux has no dispatch queues" },
 	{ KCD_SS_SAVE_LOADINFO, "SAVE_LOADINFO", "load addresses of programs are not recorded" },
-	{ KCD_SS_GET_GLOBAL_MEM_STATS, "GET_GLOBAL_MEM_STATS", "its record is not made" },
-	{ KCD_SS_SAVE_KEXT_LOADINFO, "SAVE_KEXT_LOADINFO", "its record is not made" },
+	{ KCD_SS_GET_GLOBAL_MEM_STATS, "GET_GLOBAL_MEM_STATS", NULL },
+	{ KCD_SS_SAVE_KEXT_LOADINFO, "SAVE_KEXT_LOADINFO", NULL },
 	{ KCD_SS_ACTIVE_KERNEL_THREADS_ONLY, "ACTIVE_KERNEL_THREADS_ONLY", NULL },
 	{ KCD_SS_GET_BOOT_PROFILE, "GET_BOOT_PROFILE", "there is no boot profile" },
 	{ KCD_SS_DO_COMPRESS, "DO_COMPRESS", "compress the finished capture" },
@@ -39,8 +39,8 @@ static const struct {
 	{ KCD_SS_REQ_THREAD_GROUP, "THREAD_GROUP", "Linux has no thread groups of that kind" },
 	{ KCD_SS_SAVE_JETSAM_COALITIONS, "SAVE_JETSAM_COALITIONS", "Linux has no coalitions" },
 	{ KCD_SS_REQ_INSTRS_CYCLES, "INSTRS_CYCLES", "Linux does not count them for each thread" },
-	{ KCD_SS_REQ_ASID, "ASID", "not made" },
-	{ KCD_SS_REQ_PAGE_TABLES, "PAGE_TABLES", "not made" },
+	{ KCD_SS_REQ_ASID, "ASID", NULL },
+	{ KCD_SS_REQ_PAGE_TABLES, "PAGE_TABLES", NULL },
 	{ KCD_SS_DISABLE_LATENCY_INFO, "DISABLE_LATENCY_INFO", NULL },
 	{ KCD_SS_SAVE_DYLD_COMPACTINFO, "SAVE_DYLD_COMPACTINFO", "Linux has no dyld" },
 	{ KCD_SS_INCLUDE_DRIVER_THREADS, "INCLUDE_DRIVER_THREADS_IN_KERNEL",
@@ -105,6 +105,11 @@ static enum gs_code check_combinations(const struct ss_request *q, struct gs_err
 		return gs_fail(err, GS_EINVAL, "page tables are captured of one process: pid");
 	if (!(f & KCD_SS_REQ_PAGE_TABLES) && q->pagetable_mask)
 		return gs_fail(err, GS_EINVAL, "a page table mask, but no page tables");
+	if (q->pagetable_mask && !(q->pagetable_mask & SS_PAGETABLE_LEVELS))
+		return gs_fail(err, GS_EINVAL,
+			       "page table mask %#" PRIx64
+			       " has none of the levels' bits %#" PRIx64,
+			       q->pagetable_mask, SS_PAGETABLE_LEVELS);
 	if (retrieve &&
 	    (f & ~(KCD_SS_RETRIEVE_EXISTING_BUFFER | KCD_SS_KCDATA_FORMAT | KCD_SS_TRYLOCK)))
 		return gs_fail(

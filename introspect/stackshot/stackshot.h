@@ -52,8 +52,15 @@ struct ss_request {
 	uint64_t size_hint;	 /* bytes of buffer for the first try; 0: estimate */
 	uint64_t since_ns;	 /* delta: start of the capture to compare with, as it says it */
 	uint64_t deadline_ns;	 /* monotonic time by which the guest runs again; 0: none */
-	uint64_t pagetable_mask; /* levels of page tables, bit n: level n; 0: all */
+	uint64_t pagetable_mask; /* levels of page tables: SS_PAGETABLE_LEVEL(); 0: all */
 };
+
+/*
+ * Levels as the architecture numbers them: 3 is the last; the first one of 52-bit addresses with pages
+ * of 4 KiB is -1, and has the highest bit of the 32 that a capture has for them.
+ */
+#define SS_PAGETABLE_LEVEL(level) (UINT64_C(1) << ((unsigned int)(level) % 32))
+#define SS_PAGETABLE_LEVELS	  (UINT64_C(0xf) | SS_PAGETABLE_LEVEL(-1))
 
 /** A finished capture: a kcdata stream and what the caller may want to know without parsing it. */
 struct ss_result {

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "introspect/stackshot/capture.h"
+#include "introspect/stackshot/memory.h"
 
 enum gs_code ss_worker_reserve(struct ss_worker *w, uint32_t tasks)
 {
@@ -231,11 +232,20 @@ static enum gs_code read_group(struct ss_worker *w, const uint32_t *items, uint3
 			w->group[i].rc = GS_EMALFORMED;
 			continue;
 		}
+		if (w->e->t.request->pid != SS_PID_ALL && leader->tgid != w->e->t.request->pid) {
+			/* could not be read when it was looked at first, and is another one */
+			w->group[i].rc = GS_ENOENT;
+			continue;
+		}
 		lnx_relatives_prefetch_entry(&w->v, leader);
+		ss_memory_prefetch_entry(w, leader);
 	}
-	for (uint32_t i = 0; i < n; i++)
-		if (!w->group[i].rc)
-			lnx_relatives_prefetch(&w->v, &w->group[i].leader);
+	for (uint32_t i = 0; i < n; i++) {
+		if (w->group[i].rc)
+			continue;
+		lnx_relatives_prefetch(&w->v, &w->group[i].leader);
+		ss_memory_prefetch(w, &w->group[i].leader);
+	}
 	for (uint32_t i = 0; i < n; i++) {
 		if (w->group[i].rc)
 			continue;
@@ -260,6 +270,7 @@ static enum gs_code record_process(struct ss_worker *w, uint32_t i)
 
 	if (rc)
 		return rc;
+	w->mm = lnx_task_mm(leader);
 	for (uint32_t k = 0; !rc && k < n; k++) {
 		struct ss_slot *s;
 
@@ -267,6 +278,8 @@ static enum gs_code record_process(struct ss_worker *w, uint32_t i)
 		if (rc || !is_thread_of(w, item, leader, s))
 			continue;
 		rc = ss_item_thread(w, item, s, ss_unique_id(&s->task));
+		if (!w->mm.a) /* a leader that has ended, its threads have not */
+			w->mm = lnx_task_mm(&s->task);
 	}
 	w->latency.task_thread_count_loop_latency += ss_lap(w);
 	return ss_item_close(w, item, leader, &record, n, rc);
@@ -404,7 +417,9 @@ enum gs_code ss_worker_do_idle(struct ss_worker *w)
 	enum gs_code rc = ss_item_open(w, item, 0, init, &record, vcpus);
 	if (rc)
 		return ss_is_cut(w, rc) ? GS_OK : rc;
+	w->mm = GVA(0);
 	list_idle(w, item);
+	rc = ss_write_load_info(w);
 	for (uint32_t i = 0; !rc && i < vcpus; i++) {
 		struct ss_slot *s;
 

@@ -90,6 +90,7 @@ struct ss_worker {
 
 	struct kcd_writer out;		 /* records of one item */
 	struct kcd_mark begin;		 /* ... before its container */
+	gva_t mm;			 /* ... the struct mm_struct; 0: it has none */
 	void *snapshot;			 /* ... its 0x905, for what is summed over the threads */
 	struct kcd_latency_task latency; /* ... of the item, when that is asked for */
 	uint64_t lap_ns;

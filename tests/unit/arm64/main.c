@@ -13,6 +13,7 @@ int main(void)
 	srunner_add_suite(sr, suite_read());
 	srunner_add_suite(sr, suite_reference());
 	srunner_add_suite(sr, suite_insn());
+	srunner_add_suite(sr, suite_tables());
 	srunner_run_all(sr, CK_ENV);
 
 	int failed = srunner_ntests_failed(sr);

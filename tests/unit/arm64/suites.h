@@ -11,5 +11,6 @@ Suite *suite_mapping(void);
 Suite *suite_read(void);
 Suite *suite_reference(void);
 Suite *suite_insn(void);
+Suite *suite_tables(void);
 
 #endif

@@ -99,6 +99,8 @@ static void make_symbols(struct linux_guest *g)
 	if (g->form.data_symbols) {
 		add_symbol(g, LG_PERCPU, "__per_cpu_start", 'D');
 		add_symbol(g, LG_INIT_TASK, "init_task", 'D');
+		add_symbol(g, LG_ZONE_STAT, "vm_zone_stat", 'B');
+		add_symbol(g, LG_NODE_STAT, "vm_node_stat", 'B');
 	}
 }
 
@@ -301,13 +303,51 @@ static void make_types(struct linux_guest *g)
 	size_t size;
 	uint8_t *types = typeinfo_make(g->form.types ? g->form.types : &form, &size);
 
-	ck_assert_uint_lt(size, LG_TRAMP_DIR - LG_BTF);
+	ck_assert_uint_lt(size, LG_VDSO - LG_BTF);
 	memcpy(lg_image(g, LG_BTF), types, size);
 	free(types);
 }
 
+/* An entry of __ksymtab: where the variable and its name are, each counted from its own place. */
+static void put_export(struct linux_guest *g, uint64_t at, uint64_t variable, uint64_t name)
+{
+	const int32_t entry[3] = { (int32_t)(variable - at), (int32_t)(name - at - 4), 0 };
+
+	memcpy(lg_image(g, at), entry, sizeof(entry));
+}
+
+static void make_exports(struct linux_guest *g)
+{
+	static const char names_text[] = "old_vm_node_stat\0vm_zone_stat\0vm_event_states";
+	const uint64_t zone = sizeof("old_vm_node_stat"), event = zone + sizeof("vm_zone_stat");
+
+	memcpy(lg_image(g, LG_KSYMTAB_NAMES), names_text, sizeof(names_text));
+	put_export(g, LG_KSYMTAB, LG_INIT_TASK, LG_KSYMTAB_NAMES);
+	put_export(g, LG_KSYMTAB + 12, LG_PERCPU, LG_KSYMTAB_NAMES + event);
+	// the linker has one copy of what is the end of another name
+	put_export(g, LG_KSYMTAB + 24, LG_NODE_STAT, LG_KSYMTAB_NAMES + strlen("old_"));
+	put_export(g, LG_KSYMTAB + 36, LG_ZONE_STAT, LG_KSYMTAB_NAMES + zone);
+}
+
+const uint8_t lg_build_id[LNX_BUILD_ID] = { 0xb1, 0xd0, 3,  4,	5,  6,	7,  8,	9,  10,
+					    11,	  12,	13, 14, 15, 16, 17, 18, 19, 20 };
+
+static void put_note(struct linux_guest *g, uint64_t at, const uint8_t *id)
+{
+	static const uint8_t head[16] = { 4, 0, 0, 0, 20, 0, 0, 0, 3, 0, 0, 0, 'G', 'N', 'U', 0 };
+
+	memcpy(lg_image(g, at), head, sizeof(head));
+	memcpy(lg_image(g, at + sizeof(head)), id, LNX_BUILD_ID);
+}
+
 static void make_rodata(struct linux_guest *g)
 {
+	static const uint8_t vdso[LNX_BUILD_ID] = { 0xbd, 0x50 };
+
+	make_exports(g);
+	memcpy(lg_image(g, LG_VDSO), "\177ELF\2\1\1", 8);
+	put_note(g, LG_VDSO + 0x268, vdso);
+	put_note(g, LG_BUILD_ID_NOTE, lg_build_id);
 	static const char banner[] = "Linux version 6.1.0-made-up (someone@somewhere) #1 SMP\n";
 
 	// a string that merely looks like it, as the format of the real one

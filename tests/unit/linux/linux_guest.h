@@ -15,10 +15,10 @@
  * be taken away. The image (offsets from _text):
  *
  *	 0x10000 _stext … 0x34000 _etext   text: named functions, then fn_0000 and so on
- *	 0x34000                           banner, kallsyms, BTF
+ *	 0x34000                           banner, exported symbols, build id, kallsyms, BTF, vDSO
  *	 0x70000                           tramp_pg_dir, reserved_pg_dir, swapper_pg_dir
  *	 0x80000 … 0x82000                 init text
- *	 0x90000                           per-CPU section as linked; data; init_task; its stack
+ *	 0x90000                           per-CPU section as linked; data; init_task; page counters
  *	 0xa0000                           kallsyms, when there are many symbols
  *	0x100000                           the three page directories, with larger pages
  *
@@ -49,8 +49,12 @@
 #define LG_TRAMP_TEXT	  0x33000
 #define LG_ETEXT	  0x34000
 #define LG_BANNER	  0x34100
+#define LG_KSYMTAB	  0x34400
+#define LG_KSYMTAB_NAMES  0x34500
+#define LG_BUILD_ID_NOTE  0x34700
 #define LG_KALLSYMS	  0x34800
 #define LG_BTF		  0x50004 /* aligned to 4 only, as up to 6.12 */
+#define LG_VDSO		  0x6e000
 #define LG_TRAMP_DIR	  0x70000
 #define LG_SINITTEXT	  0x80000
 #define LG_EINITTEXT	  0x82000
@@ -58,6 +62,8 @@
 #define LG_PERCPU_OFFSETS 0x92000
 #define LG_INIT_TASK	  0x93000
 #define LG_INIT_SIGNAL	  0x93800
+#define LG_ZONE_STAT	  0x94000
+#define LG_NODE_STAT	  0x94100
 #define LG_IMAGE_SIZE	  0xa0000
 #define LG_KALLSYMS_MANY  0xa0000
 #define LG_DIRS_LARGE	  0x100000
@@ -72,7 +78,7 @@
 struct lg_form {
 	char style; /* of kallsyms; 0: 'A' */
 	bool seqs;
-	bool data_symbols; /* CONFIG_KALLSYMS_ALL: _text, init_task */
+	bool data_symbols; /* CONFIG_KALLSYMS_ALL: _text, init_task, vm_zone_stat */
 	bool old;	   /* names and types of 5.10 */
 	bool meta;	   /* exception frames of 6.19 */
 	bool no_table, no_types, no_banner;
@@ -187,6 +193,19 @@ struct lg_thread *lg_add_thread(struct linux_guest *g, struct lg_thread *leader,
 struct lg_thread *lg_add_light_process(struct linux_guest *g, int32_t pid, struct lg_thread *other);
 struct lg_thread *lg_add_light_thread(struct linux_guest *g, struct lg_thread *leader, int32_t tid,
 				      struct lg_thread *other);
+
+/**
+ * Give a thread an address space of its own, with an empty page directory.
+ *
+ * @param context_id  generation and ASID
+ */
+struct lg_mm *lg_add_mm(struct linux_guest *g, struct lg_thread *t, uint64_t context_id);
+
+/** Guest-physical address of an address space's page directory: for lg_entry(). */
+uint64_t lg_directory(const struct linux_guest *g, const struct lg_mm *mm);
+
+/** The first bytes of the kernel's build id. */
+extern const uint8_t lg_build_id[LNX_BUILD_ID];
 
 /** Empty a stack but for the outermost record. */
 void lg_stack_reset(struct linux_guest *g, struct lg_thread *t);

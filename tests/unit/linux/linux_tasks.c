@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* A1: as 5.10 on a cortex-a57, but for what the form of the guest says */
-#define TCR  UINT64_C(0x0050007435403510)
+#define TCR  UINT64_C(0x0050007435403500)
 #define ASID (UINT64_C(0x22) << 48)
 
 #define EL1H 0x3c5
@@ -174,6 +174,22 @@ struct lg_thread *lg_add_light_thread(struct linux_guest *g, struct lg_thread *l
 	return add_thread(g, leader, tid, "light", other);
 }
 
+struct lg_mm *lg_add_mm(struct linux_guest *g, struct lg_thread *t, uint64_t context_id)
+{
+	uint64_t pa = lg_pages(g, 1);
+	struct lg_mm *mm = lg_at(g, pa);
+
+	mm->pgd = lg_linear(g, lg_pages(g, 1));
+	mm->context_id = context_id;
+	t->task->mm = lg_linear(g, pa);
+	return mm;
+}
+
+uint64_t lg_directory(const struct linux_guest *g, const struct lg_mm *mm)
+{
+	return mm->pgd - g->linear + g->ram_start;
+}
+
 void lg_block(struct linux_guest *g, struct lg_thread *t, const char *const *names)
 {
 	lg_stack_reset(g, t);
@@ -270,8 +286,11 @@ static void run(struct linux_guest *g, uint32_t vcpu, struct lg_thread *t)
 
 static uint64_t tcr_of(const struct lg_form *f)
 {
+	static const uint64_t tg0[] = { [12] = 0, [14] = 2, [16] = 1 };
 	static const uint64_t tg1[] = { [12] = 2, [14] = 1, [16] = 3 };
-	uint64_t tcr = TCR | (uint64_t)(64 - f->va_bits) << 16 | tg1[f->granule_bits] << 30;
+	const uint64_t tnsz = 64 - f->va_bits; // of both halves
+	uint64_t tcr =
+		TCR | tnsz | tnsz << 16 | tg0[f->granule_bits] << 14 | tg1[f->granule_bits] << 30;
 
 	// DS, and 52 bits of output addresses instead of 44
 	return f->va_bits == 52 ? tcr | UINT64_C(1) << 59 | UINT64_C(6) << 32 : tcr;

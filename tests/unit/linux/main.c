@@ -20,6 +20,7 @@ int main(void)
 	srunner_add_suite(sr, suite_list());
 	srunner_add_suite(sr, suite_ahead());
 	srunner_add_suite(sr, suite_task());
+	srunner_add_suite(sr, suite_memory());
 	srunner_add_suite(sr, suite_unwind());
 	srunner_run_all(sr, CK_ENV);
 

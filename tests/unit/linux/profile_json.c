@@ -26,24 +26,48 @@ static json_t *json_of(const struct lnx_field *f)
 			 (json_int_t)f->size);
 }
 
-void member_name(enum lnx_member m, bool old, char *name, size_t size)
+/* One of two names. */
+static void pick_name(const char *names, bool old, char *name, size_t size)
 {
-	const char *path = lnx_member_name(m).path, *bar = strchr(path, '|');
+	const char *bar = strchr(names, '|');
 
 	if (old && bar)
 		snprintf(name, size, "%s", bar + 1);
 	else
-		snprintf(name, size, "%.*s", (int)(bar ? bar - path : (ptrdiff_t)strlen(path)),
-			 path);
+		snprintf(name, size, "%.*s", (int)(bar ? bar - names : (ptrdiff_t)strlen(names)),
+			 names);
+}
+
+void member_name(enum lnx_member m, bool old, char *name, size_t size)
+{
+	pick_name(lnx_member_name(m).path, old, name, size);
+}
+
+static json_t *enums_of(const struct lnx_types *types, bool old)
+{
+	json_t *zone = json_object(), *node = json_object();
+
+	ck_assert(zone && node);
+	for (size_t c = 0; c < LNX_COUNTERS; c++) {
+		const struct lnx_element *e = &types->counter[c];
+		char name[64];
+
+		pick_name(lnx_counter_name((enum lnx_counter)c), old, name, sizeof(name));
+		if (e->present)
+			json_object_set_new(e->of_nodes ? node : zone, name,
+					    json_integer(e->index));
+	}
+	return json_pack("{s:o, s:o}", LNX_ZONE_ENUM, zone, LNX_NODE_ENUM, node);
 }
 
 json_t *profile_of(const struct lnx_types *types, bool old)
 {
 	json_t *structs =
-		json_pack("{s:{s:I,s:{}}, s:{s:I,s:{}}, s:{s:I,s:{}}, s:{s:I,s:{}}}", "task_struct",
-			  "size", (json_int_t)types->task_size, "members", "pt_regs", "size",
-			  (json_int_t)types->pt_regs_size, "members", "signal_struct", "size",
-			  (json_int_t)sizeof(struct lg_signal), "members", "rq", "size",
+		json_pack("{s:{s:I,s:{}}, s:{s:I,s:{}}, s:{s:I,s:{}}, s:{s:I,s:{}}, s:{s:I,s:{}}}",
+			  "mm_struct", "size", (json_int_t)sizeof(struct lg_mm), "members",
+			  "task_struct", "size", (json_int_t)types->task_size, "members", "pt_regs",
+			  "size", (json_int_t)types->pt_regs_size, "members", "signal_struct",
+			  "size", (json_int_t)sizeof(struct lg_signal), "members", "rq", "size",
 			  (json_int_t)sizeof(struct lg_rq), "members");
 	json_t *percpu = json_object();
 
@@ -63,8 +87,8 @@ json_t *profile_of(const struct lnx_types *types, bool old)
 					    json_of(&types->percpu[p]));
 	if (types->has_frame_record_meta)
 		json_object_set_new(structs, "frame_record_meta", json_pack("{s:i}", "size", 24));
-	return json_pack("{s:i, s:o, s:o}", "guestshot-profile", 1, "structs", structs, "percpu",
-			 percpu);
+	return json_pack("{s:i, s:o, s:o, s:o}", "guestshot-profile", 1, "structs", structs,
+			 "percpu", percpu, "enums", enums_of(types, old));
 }
 
 json_t *good_profile(void)

@@ -18,6 +18,7 @@ Suite *suite_bad_profile(void);
 Suite *suite_list(void);
 Suite *suite_ahead(void);
 Suite *suite_task(void);
+Suite *suite_memory(void);
 Suite *suite_unwind(void);
 
 #endif

@@ -223,6 +223,32 @@ START_TEST(places_of_per_cpu_variables_that_make_no_sense_are_refused)
 }
 END_TEST
 
+START_TEST(enumerators_that_are_no_element_of_an_array_are_refused)
+{
+	static const char *const values[] = {
+		"-1",
+		"1024",
+		"9223372036854775807",
+		"-9223372036854775808",
+		"\"0\"",
+		"null",
+		"true",
+		"[]",
+		"{}",
+		"1.0",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
+		json_t *root = good_profile();
+		json_t *node = json_object_get(json_object_get(root, "enums"), "node_stat_item");
+
+		json_object_set_new(node, "NR_FILE_PAGES",
+				    json_loads(values[i], JSON_DECODE_ANY, NULL));
+		expect_bad(root, "NR_FILE_PAGES is no number from 0 to 1023");
+	}
+}
+END_TEST
+
 #define BAD(text, why) expect_bad_text((text), sizeof(text) - 1, (why))
 
 START_TEST(what_is_not_json_is_refused_with_its_line)
@@ -347,6 +373,7 @@ Suite *suite_bad_profile(void)
 	tcase_add_test(tc, sizes_of_structures_that_make_no_sense_are_refused);
 	tcase_add_test(tc, places_outside_of_their_structure_are_refused);
 	tcase_add_test(tc, places_of_per_cpu_variables_that_make_no_sense_are_refused);
+	tcase_add_test(tc, enumerators_that_are_no_element_of_an_array_are_refused);
 	tcase_add_test(tc, what_is_not_json_is_refused_with_its_line);
 	tcase_add_test(tc, keys_that_are_there_twice_are_refused);
 	tcase_add_test(tc, profiles_that_are_cut_off_are_refused);

@@ -35,6 +35,11 @@ static void expect_same(const struct lnx_types *a, const struct lnx_types *b)
 	for (size_t p = 0; p < LNX_PERCPUS; p++)
 		expect_same_field(&a->percpu[p], &b->percpu[p],
 				  lnx_percpu_name((enum lnx_percpu)p));
+	for (size_t c = 0; c < LNX_COUNTERS; c++)
+		ck_assert_msg(a->counter[c].present == b->counter[c].present &&
+				      a->counter[c].of_nodes == b->counter[c].of_nodes &&
+				      a->counter[c].index == b->counter[c].index,
+			      "%s", lnx_counter_name((enum lnx_counter)c));
 	ck_assert_uint_eq(a->task_size, b->task_size);
 	ck_assert_uint_eq(a->pt_regs_size, b->pt_regs_size);
 	ck_assert(a->has_frame_record_meta == b->has_frame_record_meta);
@@ -66,7 +71,7 @@ START_TEST(what_a_profile_has_besides_is_ignored)
 	json_t *root = good_profile();
 
 	json_object_set_new(root, "comment", json_string("made by hand"));
-	json_object_set_new(json_object_get(root, "structs"), "mm_struct", json_integer(7));
+	json_object_set_new(json_object_get(root, "structs"), "vm_area_struct", json_integer(7));
 	json_object_set_new(members_in(root, "task_struct"), "seccomp", json_null());
 	json_object_set_new(json_object_get(json_object_get(root, "percpu"), "runqueues"), "x",
 			    json_true());
@@ -94,8 +99,12 @@ START_TEST(members_that_are_not_needed_may_be_missing)
 	}
 	json_t *root = good_profile();
 	json_object_del(root, "percpu");
+	json_object_del(root, "enums");
 	json_object_del(json_object_get(root, "structs"), "rq");
+	json_object_del(json_object_get(root, "structs"), "mm_struct");
 	expect_good(root);
+	ck_assert(!profile->types.counter[LNX_C_FREE_PAGES].present);
+	ck_assert(!profile->types.member[LNX_M_MM_PGD].present);
 	ck_assert(!profile->types.percpu[LNX_P_RUNQUEUES].present);
 	ck_assert(!profile->types.member[LNX_M_RQ_IDLE].present);
 	lnx_profile_destroy(profile);

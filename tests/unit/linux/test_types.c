@@ -77,7 +77,29 @@ static void expect_task(void)
 	expect(LNX_M_RQ_CPU, offsetof(struct lg_rq, cpu), 4);
 	expect(LNX_M_PT_REGS_REGS, 0, 31 * 8);
 	expect(LNX_M_PT_REGS_PC, 256, 8);
+	expect(LNX_M_MM_PGD, offsetof(struct lg_mm, pgd), 8);
+	expect(LNX_M_MM_CONTEXT_ID, offsetof(struct lg_mm, context_id), 8);
 	ck_assert_uint_eq(types.task_size, sizeof(struct lg_task));
+}
+
+static void expect_counter(enum lnx_counter c, bool of_nodes, uint32_t index)
+{
+	ck_assert_msg(types.counter[c].present, "%s", lnx_counter_name(c));
+	ck_assert_int_eq(types.counter[c].of_nodes, of_nodes);
+	ck_assert_uint_eq(types.counter[c].index, index);
+}
+
+static void expect_counters(void)
+{
+	expect_counter(LNX_C_FREE_PAGES, false, LG_NR_FREE_PAGES);
+	expect_counter(LNX_C_ACTIVE_ANON, true, LG_NR_ACTIVE_ANON);
+	expect_counter(LNX_C_ACTIVE_FILE, true, LG_NR_ACTIVE_FILE);
+	expect_counter(LNX_C_INACTIVE_ANON, true, LG_NR_INACTIVE_ANON);
+	expect_counter(LNX_C_INACTIVE_FILE, true, LG_NR_INACTIVE_FILE);
+	expect_counter(LNX_C_UNEVICTABLE, true, LG_NR_UNEVICTABLE);
+	expect_counter(LNX_C_SLAB_UNRECLAIMABLE, true, LG_NR_SLAB_UNRECLAIMABLE);
+	expect_counter(LNX_C_FILE_PAGES, true, LG_NR_FILE_PAGES);
+	expect_counter(LNX_C_ZSPAGES, false, LG_NR_ZSPAGES);
 }
 
 // S16; pid and tgid lie in an anonymous structure in an anonymous union, on_cpu has one byte.
@@ -109,6 +131,39 @@ START_TEST(frame_records_with_a_type_are_seen)
 	ck_assert(types.has_frame_record_meta);
 	expect(LNX_M_PT_REGS_STACKFRAME, 296, 24);
 	ck_assert_uint_eq(types.pt_regs_size, 320);
+}
+END_TEST
+
+// Enumerators of 5.8 and before have another name for one of them.
+START_TEST(counters_are_found_by_their_enumerators)
+{
+	for (int old = 0; old < 2; old++) {
+		ck_assert_int_eq(read_form(&(struct typeinfo_form){ .old = old }), GS_OK);
+		expect_counters();
+	}
+}
+END_TEST
+
+START_TEST(counters_that_are_absent_are_left_out)
+{
+	static const struct {
+		const char *omit;
+		uint32_t absent; /* bits by enum lnx_counter */
+	} rows[] = {
+		{ "zone_stat_item.NR_FREE_PAGES", 1u << LNX_C_FREE_PAGES },
+		{ "node_stat_item.NR_FILE_PAGES", 1u << LNX_C_FILE_PAGES },
+		{ "zone_stat_item", 1u << LNX_C_FREE_PAGES | 1u << LNX_C_ZSPAGES },
+		{ "node_stat_item",
+		  ((1u << LNX_COUNTERS) - 1) & ~(1u << LNX_C_FREE_PAGES | 1u << LNX_C_ZSPAGES) },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct typeinfo_form form = { .omit = rows[i].omit, .small = true };
+
+		ck_assert_msg(read_form(&form) == GS_OK, "%s: %s", rows[i].omit, err.text);
+		for (uint32_t c = 0; c < LNX_COUNTERS; c++)
+			ck_assert_int_eq(types.counter[c].present, !BIT(rows[i].absent, c));
+	}
 }
 END_TEST
 
@@ -188,6 +243,10 @@ static const struct {
 	{ "task_struct.thread_info", LNX_M_TASK_CPU },
 	{ "rq", LNX_M_RQ_IDLE },
 	{ "rq.cpu", LNX_M_RQ_CPU },
+	{ "mm_struct", LNX_M_MM_PGD },
+	{ "mm_struct.pgd", LNX_M_MM_PGD },
+	{ "mm_struct.context", LNX_M_MM_CONTEXT_ID },
+	{ "mm_struct.id", LNX_M_MM_CONTEXT_ID },
 };
 
 START_TEST(absent_member_that_is_not_needed_is_left_out)
@@ -312,6 +371,36 @@ START_TEST(members_of_types_that_are_not_there_do_not_count)
 }
 END_TEST
 
+static void add_enum(struct btf *btf, const char *in, const char *name, int64_t value)
+{
+	ck_assert_int_gt(btf__add_enum(btf, in, 4), 0);
+	ck_assert_int_eq(btf__add_enum_value(btf, name, value), 0);
+}
+
+// No array is that long, and none begins before its first element.
+START_TEST(counters_outside_of_any_array_do_not_count)
+{
+	static const struct {
+		int64_t value;
+		bool counts;
+	} rows[] = { { -1, false },   { INT32_MIN, false }, { INT32_MAX, false },
+		     { 1024, false }, { 1023, true },	    { 0, true } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		size_t size;
+		uint8_t *blob = typeinfo_make(
+			&(struct typeinfo_form){ .omit = "zone_stat_item", .small = true }, &size);
+		struct btf *btf = btf__new(blob, (uint32_t)size);
+
+		ck_assert_ptr_nonnull(btf);
+		add_enum(btf, "zone_stat_item", "NR_FREE_PAGES", rows[i].value);
+		ck_assert_msg(read_btf(btf) == GS_OK, "%s", err.text);
+		ck_assert_int_eq(types.counter[LNX_C_FREE_PAGES].present, rows[i].counts);
+		free(blob);
+	}
+}
+END_TEST
+
 START_TEST(truncated_blobs_are_malformed)
 {
 	size_t size;
@@ -348,6 +437,8 @@ static void check_bounds(void)
 		ck_assert(!types.member[m].present ||
 			  gs_in_range(types.member[m].offset, types.member[m].size, 0,
 				      types.task_size));
+	for (size_t c = 0; c < LNX_COUNTERS; c++)
+		ck_assert(!types.counter[c].present || types.counter[c].index < 1024);
 	for (size_t m = LNX_M_PT_REGS_REGS; m <= LNX_M_PT_REGS_STACKFRAME; m++)
 		ck_assert(gs_in_range(types.member[m].offset, types.member[m].size, 0,
 				      types.pt_regs_size));
@@ -428,6 +519,8 @@ Suite *suite_types(void)
 	tcase_add_test(tc, members_of_new_kernels_are_found);
 	tcase_add_test(tc, members_of_old_kernels_are_found);
 	tcase_add_test(tc, frame_records_with_a_type_are_seen);
+	tcase_add_test(tc, counters_are_found_by_their_enumerators);
+	tcase_add_test(tc, counters_that_are_absent_are_left_out);
 	tcase_add_test(tc, per_cpu_variables_have_their_offsets);
 	tcase_add_test(tc, kernels_without_a_per_cpu_section_are_fine);
 	tcase_add_test(tc, absent_member_that_is_needed_is_named);
@@ -439,6 +532,7 @@ Suite *suite_types(void)
 	tcase_add_test(tc, typedefs_and_arrays_in_a_circle_end);
 	tcase_add_test(tc, sizes_that_overflow_do_not_count);
 	tcase_add_test(tc, members_of_types_that_are_not_there_do_not_count);
+	tcase_add_test(tc, counters_outside_of_any_array_do_not_count);
 	tcase_add_test(tc, truncated_blobs_are_malformed);
 	tcase_add_test(tc, unknown_kind_is_malformed_and_no_crash);
 	tcase_add_test(tc, mutated_blobs_are_refused_or_give_offsets_in_bounds);

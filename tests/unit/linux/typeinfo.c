@@ -186,6 +186,57 @@ static void add_others(struct maker *m)
 	}
 }
 
+static void add_mm(struct maker *m)
+{
+	int counter = good(btf__add_struct(m->btf, NULL, 8));
+	good(btf__add_field(m->btf, "counter", m->u64, 0, 0));
+	int atomic = good(btf__add_typedef(m->btf, "atomic64_t", counter));
+	int context = good(btf__add_struct(m->btf, NULL, 16));
+	m->in = "mm_struct";
+	good(btf__add_field(m->btf, "vdso", m->ptr, 64, 0));
+	field(m, "id", atomic, 0);
+	context = good(btf__add_typedef(m->btf, "mm_context_t", context));
+	int all = good(btf__add_struct(m->btf, NULL, sizeof(struct lg_mm)));
+	field(m, "pgd", m->ptr, offsetof(struct lg_mm, pgd));
+	good(btf__add_field(m->btf, "mm_users", atomic, offsetof(struct lg_mm, users) * 8, 0));
+	field(m, "context", context, offsetof(struct lg_mm, context_id));
+	if (begin_struct(m, "mm_struct", sizeof(struct lg_mm)))
+		good(btf__add_field(m->btf, NULL, all, 0, 0));
+}
+
+static void enumerator(struct maker *m, const char *name, int64_t value)
+{
+	if (!is_this(m, m->form->omit, name))
+		good(btf__add_enum_value(m->btf, name, value));
+}
+
+static void add_enums(struct maker *m)
+{
+	m->in = "zone_stat_item";
+	if (!m->form->omit || strcmp(m->form->omit, m->in) != 0) {
+		good(btf__add_enum(m->btf, m->in, 4));
+		enumerator(m, "NR_FREE_PAGES", LG_NR_FREE_PAGES);
+		enumerator(m, "NR_ZONE_ACTIVE_ANON", 4);
+		enumerator(m, "NR_ZSPAGES", LG_NR_ZSPAGES);
+		enumerator(m, "NR_VM_ZONE_STAT_ITEMS", LG_ZONE_ITEMS);
+	}
+	m->in = "node_stat_item";
+	if (m->form->omit && strcmp(m->form->omit, m->in) == 0)
+		return;
+	good(btf__add_enum(m->btf, m->in, 4));
+	enumerator(m, "NR_LRU_BASE", LG_NR_INACTIVE_ANON);
+	enumerator(m, "NR_INACTIVE_ANON", LG_NR_INACTIVE_ANON);
+	enumerator(m, "NR_ACTIVE_ANON", LG_NR_ACTIVE_ANON);
+	enumerator(m, "NR_INACTIVE_FILE", LG_NR_INACTIVE_FILE);
+	enumerator(m, "NR_ACTIVE_FILE", LG_NR_ACTIVE_FILE);
+	enumerator(m, "NR_UNEVICTABLE", LG_NR_UNEVICTABLE);
+	enumerator(m, "NR_SLAB_RECLAIMABLE_B", LG_NR_SLAB_RECLAIMABLE);
+	enumerator(m, m->form->old ? "NR_SLAB_UNRECLAIMABLE" : "NR_SLAB_UNRECLAIMABLE_B",
+		   LG_NR_SLAB_UNRECLAIMABLE);
+	enumerator(m, "NR_FILE_PAGES", LG_NR_FILE_PAGES);
+	enumerator(m, "NR_VM_NODE_STAT_ITEMS", LG_NODE_ITEMS);
+}
+
 static void add_percpu(struct maker *m)
 {
 	static const struct {
@@ -219,6 +270,8 @@ uint8_t *typeinfo_make(const struct typeinfo_form *form, size_t *size_out)
 		add_task(&m);
 	add_regs(&m);
 	add_others(&m);
+	add_mm(&m);
+	add_enums(&m);
 	if (!form->no_percpu)
 		add_percpu(&m);
 

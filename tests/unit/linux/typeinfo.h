@@ -59,6 +59,29 @@ struct lg_rq {
 	uint32_t cpu;
 };
 
+struct lg_mm {
+	uint8_t gap[72];
+	uint64_t pgd; /* in an anonymous structure, as all that follows */
+	uint64_t users;
+	uint8_t gap2[40];
+	uint64_t context_id; /* context.id */
+	uint64_t rest;
+};
+
+/* Elements of vm_zone_stat and vm_node_stat. */
+enum lg_zone_item { LG_NR_FREE_PAGES = 3, LG_NR_ZSPAGES = 6, LG_ZONE_ITEMS };
+enum lg_node_item {
+	LG_NR_INACTIVE_ANON = 2,
+	LG_NR_ACTIVE_ANON,
+	LG_NR_INACTIVE_FILE,
+	LG_NR_ACTIVE_FILE,
+	LG_NR_UNEVICTABLE,
+	LG_NR_SLAB_RECLAIMABLE = 9,
+	LG_NR_SLAB_UNRECLAIMABLE,
+	LG_NR_FILE_PAGES = 14,
+	LG_NODE_ITEMS
+};
+
 /* Up to 6.12; from 6.19 on 320 bytes with a record of three words at 296. */
 struct lg_regs {
 	uint64_t regs[31], sp, pc, pstate;
@@ -83,12 +106,12 @@ _Static_assert(sizeof(struct lg_regs) == LG_REGS_SIZE, "as 5.10 to 6.12 have it"
 #define LG_PERCPU_SIZE		 0x2000
 
 struct typeinfo_form {
-	bool old;	    /* member names of 5.10: state, cpu in the task, real_start_time */
-	bool meta;	    /* struct frame_record_meta, as 6.19 and later */
-	bool no_percpu;	    /* no section of per-CPU variables, as 5.10 */
-	bool int_on_cpu;    /* on_cpu as 4 bytes instead of 1 */
-	bool small;	    /* without what fills it up to the size of a kernel's BTF */
-	const char *omit;   /* "task_struct.pid" or "pt_regs": left out */
+	bool old;	  /* names of 5.10: state, cpu in the task, real_start_time */
+	bool meta;	  /* struct frame_record_meta, as 6.19 and later */
+	bool no_percpu;	  /* no section of per-CPU variables, as 5.10 */
+	bool int_on_cpu;  /* on_cpu as 4 bytes instead of 1 */
+	bool small;	  /* without what fills it up to the size of a kernel's BTF */
+	const char *omit; /* "task_struct.pid", "pt_regs", "zone_stat_item.NR_ZSPAGES": left out */
 	const char *beyond; /* "task_struct.pid": at an offset outside of the structure */
 	const char *odd;    /* "task_struct.pid": not at a whole byte */
 };

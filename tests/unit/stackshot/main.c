@@ -17,6 +17,7 @@ int main(void)
 	srunner_add_suite(sr, suite_panic());
 	srunner_add_suite(sr, suite_delta());
 	srunner_add_suite(sr, suite_accounting());
+	srunner_add_suite(sr, suite_memory());
 	srunner_add_suite(sr, suite_faults());
 	srunner_add_suite(sr, suite_saved());
 	srunner_run_all(sr, CK_ENV);

@@ -17,5 +17,6 @@ Suite *suite_parallel(void);
 Suite *suite_panic(void);
 Suite *suite_delta(void);
 Suite *suite_accounting(void);
+Suite *suite_memory(void);
 
 #endif

@@ -12,24 +12,46 @@
 static struct view good;
 static uint8_t *good_data;
 static uint64_t reads_to_find, reads_in_all;
+static struct ss_request request; /* what is captured */
+
+/* A page table of each level for the worker, and a second one of the last. */
+static void make_tables(void)
+{
+	struct lg_mm *mm = lg_add_mm(&guest, &guest.threads[2], 0x1234);
+
+	*lg_entry(&guest, lg_directory(&guest, mm), 0x400000) = 0x40000fc3;
+	*lg_entry(&guest, lg_directory(&guest, mm), 0x800000) = 0x40001fc3;
+}
 
 static void make_guest(void)
 {
-	lg_create(&guest, &(struct lg_form){ .seqs = true, .ram_size = SMALL_RAM });
+	const bool has_tables = request.flags & KCD_SS_REQ_PAGE_TABLES;
+
+	lg_create(&guest, &(struct lg_form){ .seqs = true,
+					     .ram_size = has_tables ? 2 * SMALL_RAM : SMALL_RAM });
 	lg_populate(&guest);
+	if (request.flags)
+		make_tables();
 	lg_unmap_host(&guest);
 }
 
-/* The capture without a failure, and how many reads it takes. */
-static void setup(void)
+static void capture_whole(void)
 {
+	ck_assert_msg(session_capture_with(&request) == GS_OK, "%s", error.text);
+	ck_assert(result.complete);
+}
+
+/* The capture without a failure, and how many reads it takes. */
+static void setup_request(int32_t pid, uint64_t flags)
+{
+	request = session_request(pid);
+	request.flags = flags;
 	make_guest();
 	session_begin();
-	session_capture_all();
-	ck_assert(result.complete);
+	capture_whole();
 	reads_in_all = guest.reads;
 	guest.reads = 0;
-	session_capture_all();
+	capture_whole();
 	reads_to_find = reads_in_all - guest.reads;
 	good = view;
 	// frames point into the capture
@@ -44,6 +66,29 @@ static void setup(void)
 		if (t->kinds.count)
 			t->kinds.data = good_data + (t->kinds.data - (uint8_t *)result.data);
 	}
+	for (uint32_t i = 0; i < good.tables; i++)
+		good.table[i].entry = good_data + (good.table[i].entry - (uint8_t *)result.data);
+}
+
+static void setup(void)
+{
+	setup_request(SS_PID_ALL, 0);
+}
+
+#define MEMORY_FLAGS (KCD_SS_GET_GLOBAL_MEM_STATS | KCD_SS_SAVE_KEXT_LOADINFO | KCD_SS_REQ_ASID)
+
+/* What else a capture of everything can be asked for. */
+static void setup_memory(void)
+{
+	setup_request(SS_PID_ALL, MEMORY_FLAGS);
+	ck_assert_uint_eq(good.out_flags, good.in_flags);
+}
+
+/* ... and one of a single process. */
+static void setup_tables(void)
+{
+	setup_request(100, MEMORY_FLAGS | KCD_SS_REQ_PAGE_TABLES);
+	ck_assert_uint_eq(good.tables, 5);
 }
 
 static void teardown(void)
@@ -82,9 +127,34 @@ static bool has_link_register_twice(const struct view_thread *t, const struct vi
 	       view_frame(t, 1) == view_frame(t, 2);
 }
 
+/* What is claimed to have been done was; a kernel of which less was found lets less be done. */
+static void expect_good_memory(void)
+{
+	if (view.out_flags & KCD_SS_GET_GLOBAL_MEM_STATS)
+		ck_assert_mem_eq(&view.memory, &good.memory, sizeof(view.memory));
+	for (uint32_t i = 0; i < view.tasks; i++) {
+		const struct view_task *t = &view.task[i];
+
+		ck_assert(!(view.out_flags & KCD_SS_REQ_ASID) ||
+			  t->has_asid == good.task[i].has_asid);
+		ck_assert_uint_eq(t->asid, t->has_asid ? good.task[i].asid : 0);
+		if (t->has_kernel)
+			ck_assert_uint_eq(t->kernel.imageLoadAddress,
+					  good.task[i].kernel.imageLoadAddress);
+	}
+	if (!(view.out_flags & KCD_SS_REQ_PAGE_TABLES))
+		return;
+	ck_assert_uint_eq(view.tables, good.tables);
+	for (uint32_t i = 0; i < view.tables; i++) {
+		ck_assert_uint_eq(view.table[i].at, good.table[i].at);
+		ck_assert_mem_eq(view.table[i].entry, good.table[i].entry, 4096);
+	}
+}
+
 /* A capture that says it is complete is: nothing is left out of it without a word. */
 static void expect_good(bool once)
 {
+	expect_good_memory();
 	ck_assert_uint_eq(view.tasks, good.tasks);
 	ck_assert_uint_eq(view.threads, good.threads);
 	for (uint32_t i = 0; i < view.tasks; i++) {
@@ -109,7 +179,7 @@ static uint32_t completes, incompletes, failures;
 
 static void capture_and_judge(bool once)
 {
-	enum gs_code rc = session_capture(SS_PID_ALL);
+	enum gs_code rc = session_capture_with(&request);
 
 	if (rc)
 		failures++;
@@ -138,8 +208,7 @@ START_TEST(any_read_that_fails_once_in_search_or_capture_is_survived)
 	ck_assert_uint_gt(incompletes, 10);
 	// the next capture of the last session is a good one
 	fail_reads(0, 0);
-	session_capture_all();
-	ck_assert(result.complete);
+	capture_whole();
 	expect_good(false);
 }
 END_TEST
@@ -155,8 +224,7 @@ START_TEST(all_reads_from_one_on_that_fail_in_search_or_capture_are_survived)
 	ck_assert_uint_gt(incompletes, 10);
 	// it still is not the session's fault
 	fail_reads(0, 0);
-	session_capture_all();
-	ck_assert(result.complete);
+	capture_whole();
 	expect_good(false);
 }
 END_TEST
@@ -172,7 +240,7 @@ START_TEST(any_read_that_fails_once_in_a_later_capture_is_survived)
 	ck_assert_uint_gt(incompletes, 10);
 	ck_assert_uint_eq(failures, 0);
 	fail_reads(0, 0);
-	session_capture_all();
+	capture_whole();
 	expect_good(false);
 }
 END_TEST
@@ -186,8 +254,7 @@ START_TEST(all_reads_from_one_on_that_fail_in_a_later_capture_are_survived)
 		capture_and_judge(false);
 		// the next capture finds everything again
 		fail_reads(0, 0);
-		session_capture_all();
-		ck_assert(result.complete);
+		capture_whole();
 		expect_good(false);
 	}
 	ck_assert_uint_eq(failures, 0);
@@ -197,16 +264,16 @@ END_TEST
 /* Each page of the kernel's memory in turn is no RAM. */
 START_TEST(any_page_that_is_gone_costs_what_is_on_it)
 {
-	for (uint64_t at = 0; at < SMALL_RAM; at += 4096) {
+	for (uint64_t at = 0; at < guest.ram_size; at += 4096) {
 		uint8_t *page = lg_at(&guest, LG_RAM + at);
 		struct guest_range *r = guest.m.ranges;
 
 		// two ranges around the page, mapped again
 		r[0] = (struct guest_range){ GPA(LG_RAM), at, guest.ram };
-		r[1] = (struct guest_range){ GPA(LG_RAM + at + 4096), SMALL_RAM - at - 4096,
+		r[1] = (struct guest_range){ GPA(LG_RAM + at + 4096), guest.ram_size - at - 4096,
 					     page + 4096 };
 		guest.m.guest.ranges = at ? r : r + 1;
-		guest.m.guest.range_count = at && at + 4096 < SMALL_RAM ? 2 : 1;
+		guest.m.guest.range_count = at && at + 4096 < guest.ram_size ? 2 : 1;
 		capture_and_judge(false);
 		new_session();
 		capture_and_judge(false);
@@ -221,7 +288,7 @@ END_TEST
 /* A word of what lies behind the image, or of init_task, that is not zero. */
 static uint64_t *used_word(uint64_t *seed)
 {
-	const uint64_t start = LG_IMAGE + LG_INIT_TASK, size = LG_RAM + SMALL_RAM - start;
+	const uint64_t start = LG_IMAGE + LG_INIT_TASK, size = LG_RAM + guest.ram_size - start;
 	uint64_t *word;
 
 	do {
@@ -253,14 +320,13 @@ START_TEST(noise_in_the_kernels_data_is_survived)
 		}
 		if (round % 4 == 0)
 			new_session();
-		(void)session_capture(SS_PID_ALL); // the reader in it judges
+		(void)session_capture_with(&request); // the reader in it judges
 		incompletes += !result.complete;
 	}
 	ck_assert_uint_gt(incompletes, 100);
 	memcpy(guest.ram, before, guest.ram_size);
 	free(before);
-	session_capture_all();
-	ck_assert(result.complete);
+	capture_whole();
 }
 END_TEST
 
@@ -271,28 +337,31 @@ static void setup_three(void)
 	setup();
 }
 
-static void add_tests(TCase *tc)
+static void add_case(Suite *s, const char *name, void (*set_up)(void), bool with_search)
 {
+	TCase *tc = tcase_create(name);
+
+	tcase_set_timeout(tc, 300);
+	tcase_add_checked_fixture(tc, set_up, teardown);
+	if (with_search) {
+		tcase_add_test(tc, any_read_that_fails_once_in_search_or_capture_is_survived);
+		tcase_add_test(tc,
+			       all_reads_from_one_on_that_fail_in_search_or_capture_are_survived);
+	}
 	tcase_add_test(tc, any_read_that_fails_once_in_a_later_capture_is_survived);
 	tcase_add_test(tc, all_reads_from_one_on_that_fail_in_a_later_capture_are_survived);
 	tcase_add_test(tc, any_page_that_is_gone_costs_what_is_on_it);
 	tcase_add_test(tc, noise_in_the_kernels_data_is_survived);
+	suite_add_tcase(s, tc);
 }
 
 Suite *suite_faults(void)
 {
 	Suite *s = suite_create("faults");
-	TCase *one = tcase_create("one worker"), *three = tcase_create("three workers");
 
-	tcase_set_timeout(one, 300);
-	tcase_set_timeout(three, 300);
-	tcase_add_checked_fixture(one, setup, teardown);
-	tcase_add_checked_fixture(three, setup_three, teardown);
-	tcase_add_test(one, any_read_that_fails_once_in_search_or_capture_is_survived);
-	tcase_add_test(one, all_reads_from_one_on_that_fail_in_search_or_capture_are_survived);
-	add_tests(one);
-	add_tests(three);
-	suite_add_tcase(s, one);
-	suite_add_tcase(s, three);
+	add_case(s, "one worker", setup, true);
+	add_case(s, "three workers", setup_three, false);
+	add_case(s, "memory", setup_memory, true);
+	add_case(s, "page tables", setup_tables, false);
 	return s;
 }

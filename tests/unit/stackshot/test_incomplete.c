@@ -124,6 +124,23 @@ START_TEST(task_that_is_none_is_said)
 }
 END_TEST
 
+// Nobody can say that it is not there.
+START_TEST(one_process_that_was_not_seen_may_be_there)
+{
+	guest.threads[5].task->pid = -5;
+	ck_assert_int_eq(session_capture(4711), GS_OK);
+	(void)expect_one(SS_MISSING_TASK);
+	ck_assert_uint_eq(result.tasks, 0);
+	ck_assert_int_eq(session_capture(100), GS_OK);
+	ck_assert_uint_eq(result.tasks, 1);
+	guest.threads[5].task->pid = 200;
+	ck_assert_int_eq(session_capture(4711), GS_ENOENT);
+	guest.threads[1].task->tasks.next = 0x1230;
+	ck_assert_int_eq(session_capture(4711), GS_OK);
+	(void)expect_one(SS_MISSING_TASKS);
+}
+END_TEST
+
 START_TEST(leader_that_is_none_is_said)
 {
 	guest.threads[5].task->pid = -5;
@@ -460,6 +477,7 @@ static void add_tests(TCase *tc)
 	tcase_add_test(tc, loop_in_a_list_of_threads_is_said);
 	tcase_add_test(tc, signal_structure_that_is_none_is_said);
 	tcase_add_test(tc, task_that_is_none_is_said);
+	tcase_add_test(tc, one_process_that_was_not_seen_may_be_there);
 	tcase_add_test(tc, leader_that_is_none_is_said);
 	tcase_add_test(tc, thread_of_another_process_in_the_list_is_said);
 	tcase_add_test(tc, process_that_claims_to_be_the_idle_task_is_said);

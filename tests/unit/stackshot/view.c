@@ -65,6 +65,7 @@ static void take_value(struct view *v, const struct kcd_item *it)
 		{ "stackshot_tries", offsetof(struct view, tries) },
 		{ "stackshot_in_flags", offsetof(struct view, in_flags) },
 		{ "stackshot_out_flags", offsetof(struct view, out_flags) },
+		{ "stackshot_pagetable_mask", offsetof(struct view, pagetable_mask) },
 	};
 
 	ck_assert(kcd_item_value(it, &name, &value));
@@ -73,6 +74,7 @@ static void take_value(struct view *v, const struct kcd_item *it)
 			memcpy((char *)v + values[i].offset, &value, 8);
 	if (strcmp(name, "stackshot_in_pid") == 0)
 		v->in_pid = (int32_t)value;
+	v->has_pagetable_mask |= strcmp(name, "stackshot_pagetable_mask") == 0;
 }
 
 static void take_text(const struct kcd_item *it, char *out)
@@ -101,6 +103,16 @@ static void take_task_record(const struct view *v, struct view_task *t, const st
 		take(it, &t->latency, sizeof(t->latency));
 		t->has_latency = true;
 		break;
+	case KCD_SS_ASID:
+		ck_assert(!t->has_asid);
+		take(it, &t->asid, sizeof(t->asid));
+		t->has_asid = true;
+		break;
+	case KCD_SS_KERNELCACHE_LOADINFO:
+		ck_assert(!t->has_kernel && !t->id);
+		take(it, &t->kernel, sizeof(t->kernel));
+		t->has_kernel = true;
+		break;
 	default: ck_abort_msg("record %#x in a task", it->type);
 	}
 }
@@ -116,6 +128,10 @@ static void take_record(struct parser *p, const struct kcd_item *it)
 		struct view_task *t = &v->task[v->tasks - 1];
 
 		take_task_record(v, t, it);
+	} else if (it->type == KCD_SS_GLOBAL_MEM_STATS) {
+		ck_assert(!v->has_memory);
+		take(it, &v->memory, sizeof(v->memory));
+		v->has_memory = true;
 	} else if (it->type == SS_RECORD_GUEST) {
 		take(it, &v->guest, sizeof(v->guest));
 	} else if (it->type == SS_RECORD_TIMES) {
@@ -177,6 +193,27 @@ static void take_same(struct parser *p, const struct kcd_item *it)
 	}
 }
 
+/* Each table is what its head says, and an array of its own. */
+static void take_tables(struct view *v, const struct kcd_item *it)
+{
+	struct view_table *t = &v->table[v->tables++];
+	uint64_t head[4];
+
+	ck_assert_uint_le(v->tables, VIEW_TABLES);
+	ck_assert(it->elem_size == 8 && it->count > 4);
+	memcpy(head, it->data, sizeof(head));
+	*t = (struct view_table){ v->tasks - 1, head[0], head[1],
+				  head[2],	head[3], it->data + sizeof(head) };
+	ck_assert_uint_eq(t->entries, it->count - 4);
+	ck_assert_uint_lt(t->first, t->end);
+	ck_assert_uint_eq((t->end - t->first) % t->entries, 0);
+	// tables come before what is below them, and by ascending address
+	if (v->tables > 1 && v->table[v->tables - 2].task == t->task)
+		ck_assert(t->first >= v->table[v->tables - 2].end ||
+			  (t->first >= v->table[v->tables - 2].first &&
+			   t->end <= v->table[v->tables - 2].end));
+}
+
 static void take_array(struct parser *p, const struct kcd_item *it)
 {
 	struct view *v = p->v;
@@ -217,6 +254,10 @@ static void take_array(struct parser *p, const struct kcd_item *it)
 		ck_assert_uint_eq(it->size, it->count * sizeof(v->worker[0]));
 		memcpy(v->worker, it->data, it->size);
 		v->workers = it->count;
+		break;
+	case KCD_SS_PAGE_TABLES:
+		ck_assert(p->in_task && !p->in_thread);
+		take_tables(v, it);
 		break;
 	case SS_RECORD_SYMBOL: take_symbols(v, it, false); break;
 	case SS_RECORD_LONG_SYMBOL: take_symbols(v, it, true); break;
@@ -399,7 +440,17 @@ static void check_counts(const struct view *v, const struct ss_result *r)
 			  r->stopped_ns);
 	ck_assert_uint_le(r->stopped_ns, r->total_ns);
 	ck_assert(v->in_flags & KCD_SS_KCDATA_FORMAT);
-	ck_assert_uint_eq(v->out_flags, v->in_flags);
+	// what cannot be done is not claimed, and what is not claimed is not there
+	ck_assert_uint_eq(v->out_flags & ~v->in_flags, 0);
+	ck_assert_int_eq(v->has_memory, (v->out_flags & KCD_SS_GET_GLOBAL_MEM_STATS) != 0);
+	ck_assert_int_eq(v->has_pagetable_mask, (v->in_flags & KCD_SS_REQ_PAGE_TABLES) != 0);
+	ck_assert((v->out_flags & KCD_SS_REQ_PAGE_TABLES) || !v->tables);
+	for (uint32_t i = 0; i < v->tasks; i++) {
+		ck_assert((v->out_flags & KCD_SS_REQ_ASID) || !v->task[i].has_asid);
+		if (!v->task[i].id)
+			ck_assert_int_eq(v->task[i].has_kernel,
+					 (v->out_flags & KCD_SS_SAVE_KEXT_LOADINFO) != 0);
+	}
 }
 
 void view_read(struct view *v, const struct ss_result *r)

@@ -15,6 +15,7 @@
 #define VIEW_THREADS 8192
 #define VIEW_MISSING 300
 #define VIEW_SYMBOLS 200
+#define VIEW_TABLES  4096
 
 struct view_thread {
 	uint64_t id;
@@ -35,6 +36,9 @@ struct view_task {
 	struct kcd_latency_task latency;
 	uint32_t first, count;		 /* threads */
 	uint32_t first_same, same_count; /* of view.same */
+	bool has_asid, has_kernel;
+	uint32_t asid;
+	struct kcd_uuid_info kernel; /* load address and build id */
 };
 
 /** A thread that a delta only names. */
@@ -42,6 +46,13 @@ struct view_same {
 	uint64_t id;
 	bool runnable; /* in a 0x941, which is here */
 	struct kcd_thread_delta_snapshot_v3 delta;
+};
+
+/* A page table. */
+struct view_table {
+	uint32_t task; /* index */
+	uint64_t at, entries, first, end;
+	const uint8_t *entry; /* in the capture; not aligned */
 };
 
 struct view_symbol {
@@ -63,6 +74,11 @@ struct view {
 	uint32_t tasks, threads, vcpus, missing_count, symbols, same_count, same_tasks, workers;
 	bool is_delta;
 	uint64_t since_ns, start_ns;
+	struct view_table table[VIEW_TABLES];
+	uint32_t tables;
+	bool has_memory, has_pagetable_mask;
+	struct kcd_mem_and_io memory;
+	uint64_t pagetable_mask;
 	struct ss_guest_record guest;
 	struct ss_times_record times;
 	struct kcd_duration_v2 duration;
