@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/files.h"
+#include "cli/report/delta.h"
 #include "cli/report/report.h"
 
 struct show_options {
-	const char *path;
+	struct cli_files files;
 	bool json, group;
 };
 
@@ -32,16 +34,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct show_options *o = state->input;
 
+	(void)arg;
 	switch (key) {
 	case OPTION_JSON: o->json = true; return 0;
 	case OPTION_GROUP: o->group = true; return 0;
-	case ARGP_KEY_ARG:
-		if (o->path)
-			return complain(state, "one FILE at a time");
-		o->path = arg;
-		return 0;
+	case ARGP_KEY_ARGS: return cli_files_take(&o->files, state);
 	case ARGP_KEY_END:
-		if (!o->path)
+		if (!o->files.count)
 			return complain(state, "FILE is missing");
 		if (o->json && o->group)
 			return complain(state, "--group is for text: the JSON document always has "
@@ -54,9 +53,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_option,
-	.args_doc = "FILE",
-	.doc = "Show a capture: every process and thread of the guest with its kernel stack. "
-	       "FILE \"-\" is standard input.",
+	.args_doc = "FILE [DELTA...]",
+	.doc = "Show a capture: every process and thread of the guest with its kernel stack. With "
+	       "deltas "
+	       "of it: what they were doing when the last one was taken. FILE \"-\" is standard "
+	       "input.",
 	.children = cli_argp_children,
 };
 
@@ -69,7 +70,7 @@ int cli_cmd_show(int argc, char **argv)
 
 	if (!cli_parse(&argp, argc, argv, &o, &code))
 		return code;
-	if (rep_capture_read(o.path, &c, &err))
+	if (rep_files_read(o.files.path, o.files.count, &c, &err))
 		return cli_error(&err);
 
 	/* a reader that has seen enough (head, less) is no error worth a message */

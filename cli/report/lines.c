@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/escape.h"
 #include "base/util.h"
@@ -27,6 +28,23 @@ void rep_put(const char *guest_text, size_t max, FILE *to)
 
 	for (size_t len = strnlen(guest_text, max), i = 0; i < len; i += step)
 		fputs(rep_show(guest_text + i, gs_min(step, len - i), &s), to);
+}
+
+const char *rep_time(uint64_t wall_us, bool milliseconds, char out[static REP_TIME_TEXT])
+{
+	time_t seconds = (time_t)(wall_us / 1000000);
+	struct tm tm;
+
+	if (!gmtime_r(&seconds, &tm)) {
+		snprintf(out, REP_TIME_TEXT, "unknown time");
+		return out;
+	}
+	size_t n = strftime(out, REP_TIME_TEXT, "%Y-%m-%d %H:%M:%S", &tm);
+	if (milliseconds)
+		n += (size_t)snprintf(out + n, REP_TIME_TEXT - n, ".%03u",
+				      (unsigned int)(wall_us / 1000 % 1000));
+	snprintf(out + n, REP_TIME_TEXT - n, " UTC");
+	return out;
 }
 
 void rep_put_missing(const struct rep_capture *c, FILE *to)

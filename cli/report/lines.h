@@ -19,6 +19,11 @@ const char *rep_show(const char *guest_text, size_t max, struct rep_shown *s);
 /** A string of any length, escaped. */
 void rep_put(const char *guest_text, size_t max, FILE *to);
 
+#define REP_TIME_TEXT 48
+
+/** "2026-11-30 09:38:22 UTC", or with ".120" in it. @return @p out */
+const char *rep_time(uint64_t wall_us, bool milliseconds, char out[static REP_TIME_TEXT]);
+
 /** What is missing in a capture, a line each. */
 void rep_put_missing(const struct rep_capture *c, FILE *to);
 

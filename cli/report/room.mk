@@ -1,3 +1,3 @@
-# cli/report: views of a finished capture
-cli_SRCS += cli/cmd_show.c cli/report/capture_file.c cli/report/json.c cli/report/lines.c \
-            cli/report/text.c
+# cli/report: views of a finished capture, and of what changed between two
+cli_SRCS += cli/cmd_show.c cli/report/capture_file.c cli/report/delta.c cli/report/ids.c \
+            cli/report/json.c cli/report/lines.c cli/report/text.c

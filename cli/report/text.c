@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/util.h"
 #include "cli/cli.h"
@@ -14,21 +13,11 @@
 static void write_head(const struct rep_capture *c, FILE *to)
 {
 	const struct ss_times_record *t = &c->times;
-	time_t seconds = (time_t)(c->wall_us / 1000000);
-	size_t processes = 0, threads = 0;
+	struct rep_totals sum = rep_capture_totals(c);
 	struct rep_shown s;
-	struct tm tm;
-	char taken[40] = "unknown time", ram[CLI_TEXT_MAX], d[4][CLI_TEXT_MAX];
+	char taken[REP_TIME_TEXT], ram[CLI_TEXT_MAX], d[4][CLI_TEXT_MAX];
 
-	if (gmtime_r(&seconds, &tm))
-		strftime(taken, sizeof(taken), "%Y-%m-%d %H:%M:%S UTC", &tm);
-	for (size_t i = 0; i < c->task_count; i++) {
-		if (c->tasks[i].pid == 0)
-			continue;
-		processes++;
-		threads += c->tasks[i].thread_count;
-	}
-	fprintf(to, "Capture of %s", taken);
+	fprintf(to, "Capture of %s", rep_time(c->wall_us, false, taken));
 	if (c->guest.vcpus)
 		fprintf(to, ": %s guest, %" PRIu32 " vCPU%s in %" PRIu32 " cluster%s, %s",
 			rep_show(c->guest.source, sizeof(c->guest.source), &s), c->guest.vcpus,
@@ -39,7 +28,7 @@ static void write_head(const struct rep_capture *c, FILE *to)
 		rep_put(c->banner, strlen(c->banner), to);
 		fputc('\n', to);
 	}
-	fprintf(to, "%zu processes, %zu threads", processes, threads);
+	fprintf(to, "%zu processes, %zu threads", sum.processes, sum.threads);
 	if (t->tries)
 		fprintf(to, "; guest stopped for %s (stop %s, read %s, resume %s",
 			cli_format_duration(t->prior_ns + t->stop_ns + t->collect_ns + t->resume_ns,

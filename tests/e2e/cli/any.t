@@ -26,9 +26,21 @@ err guestshot show: FILE is missing
 err Try .guestshot show --help' .*
 
 $ guestshot show one two
+code 66
+err guestshot: error: .*one: No such file or directory
+
+$ guestshot show - one -
 code 64
-err guestshot show: one FILE at a time
+err guestshot show: FILE - is standard input, which can be read only once
 err Try .guestshot show --help' .*
+
+# a second full capture is no delta of the first
+$ head -c 1048576 /dev/zero >zeros; guestshot snap -q --core zeros --ram-base 0x40000000 -o x; guestshot show x x
+code 64
+err guestshot: error: x: a full capture: only deltas complete the one before them
+
+$ head -c 1048576 /dev/zero >zeros; guestshot snap -q --core zeros --ram-base 0x40000000 -o x; guestshot show - <x | grep -c 'NOT complete'
+out 1
 
 $ guestshot show --frobnicate x
 code 64
