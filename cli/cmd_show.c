@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* guestshot show: a capture as text or JSON. */
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/files.h"
@@ -23,13 +20,6 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-/* argp itself goes on: it must not exit. */
-static error_t complain(struct argp_state *state, const char *what)
-{
-	argp_error(state, "%s", what);
-	return EINVAL;
-}
-
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct show_options *o = state->input;
@@ -41,10 +31,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_ARGS: return cli_files_take(&o->files, state);
 	case ARGP_KEY_END:
 		if (!o->files.count)
-			return complain(state, "FILE is missing");
+			return cli_files_complain(state, "FILE is missing");
 		if (o->json && o->group)
-			return complain(state, "--group is for text: the JSON document always has "
-					       "every thread");
+			return cli_files_complain(
+				state, "--group is for text: the JSON document always has "
+				       "every thread");
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -73,15 +64,9 @@ int cli_cmd_show(int argc, char **argv)
 	if (rep_files_read(o.files.path, o.files.count, &c, &err))
 		return cli_error(&err);
 
-	/* a reader that has seen enough (head, less) is no error worth a message */
-	signal(SIGPIPE, SIG_DFL);
+	cli_report_begin();
 	bool ok = o.json ? rep_json(&c, stdout) : rep_text(&c, o.group, stdout);
-	if (!ok) {
-		fprintf(stderr, "guestshot: error: writing the report: %s\n", strerror(errno));
-		code = CLI_EXIT_OUTPUT;
-	} else {
-		code = rep_is_complete(&c) ? CLI_EXIT_OK : CLI_EXIT_INCOMPLETE;
-	}
+	code = cli_report_end(ok, rep_is_complete(&c));
 	rep_capture_deinit(&c);
 	return code;
 }

@@ -200,6 +200,16 @@ static void load_thread_record(struct rep_thread *t, const struct kcd_item *it)
 	}
 }
 
+/* Values with a name, of the request and of what came of it. */
+static void load_value(struct rep_capture *c, const struct kcd_item *it)
+{
+	const char *name;
+	uint64_t value;
+
+	if (kcd_item_value(it, &name, &value) && strcmp(name, "stackshot_in_pid") == 0)
+		c->only_pid = (int32_t)value;
+}
+
 static void load_record(struct loader *l, const struct kcd_item *it)
 {
 	struct rep_capture *c = l->c;
@@ -227,6 +237,8 @@ static void load_record(struct loader *l, const struct kcd_item *it)
 		c->has_guest = true;
 	} else if (it->type == SS_RECORD_TIMES) {
 		kcd_item_copy(it, &c->times, sizeof(c->times));
+	} else {
+		load_value(c, it);
 	}
 }
 
@@ -465,6 +477,7 @@ static enum gs_code load(struct loader *l, const char *path, const uint8_t *data
 		return gs_fail(err, GS_EMALFORMED, "%s: %s", path, why.reason);
 	if (r.magic != KCD_MAGIC_STACKSHOT && r.magic != KCD_MAGIC_DELTA_STACKSHOT)
 		return gs_fail(err, GS_EMALFORMED, "%s: a kcdata file, but no stackshot", path);
+	l->c->only_pid = -1;
 	l->c->is_delta = r.magic == KCD_MAGIC_DELTA_STACKSHOT;
 	while (!l->out_of_memory && !l->c->damaged && !(rc = kcd_reader_next(&r, &it)))
 		load_item(l, &it);

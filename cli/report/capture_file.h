@@ -57,7 +57,8 @@ struct rep_capture {
 	char *banner, *release; /* NULL: kernel not found, or a delta */
 	uint64_t start_ns;	/* host's monotonic clock: the guest had stopped; 0: not known */
 	uint64_t wall_us;
-	bool has_guest; /* else not one of ours */
+	int32_t only_pid; /* of this process alone; -1: of all */
+	bool has_guest;	  /* else not one of ours */
 	struct ss_guest_record guest;
 	struct ss_times_record times;
 	struct kcd_duration_v2 duration;

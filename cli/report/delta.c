@@ -37,12 +37,22 @@ struct merge {
 
 /* --- do they belong together? --- */
 
-bool rep_is_same_guest(const struct rep_capture *a, const struct rep_capture *b)
+enum gs_code rep_check_same_guest(const struct rep_capture *a, const struct rep_capture *b,
+				  struct gs_error *err)
 {
 	const struct ss_guest_record *x = &a->guest, *y = &b->guest;
 
-	return x->kernel_text == y->kernel_text && x->kernel_voffset == y->kernel_voffset &&
-	       x->ram_size == y->ram_size && x->vcpus == y->vcpus && x->symbols == y->symbols;
+	if (x->kernel_text != y->kernel_text || x->kernel_voffset != y->kernel_voffset ||
+	    x->ram_size != y->ram_size || x->vcpus != y->vcpus || x->symbols != y->symbols)
+		return gs_fail(
+			err, GS_EINVAL,
+			"of another guest than the capture before it, or of another boot of its "
+			"kernel");
+	if (a->only_pid != b->only_pid)
+		return gs_fail(err, GS_EINVAL,
+			       "of other processes than the capture before it: one of them is of a "
+			       "single process (snap --pid)");
+	return GS_OK;
 }
 
 /* Wall-clock time of a moment that is known by the monotonic clock. */
@@ -107,11 +117,9 @@ static enum gs_code check(const struct rep_capture *base, const struct rep_captu
 		return gs_fail(err, GS_EMALFORMED,
 			       "%s of another tool: only those of guestshot can be completed",
 			       delta->has_guest ? "a delta, but after a capture" : "a delta");
-	if (!rep_is_same_guest(base, delta))
-		return gs_fail(err, GS_EINVAL,
-			       "a delta of another guest than the capture before it, or of another "
-			       "boot of its kernel");
-	return check_times(base, delta, err);
+	enum gs_code rc = rep_check_same_guest(base, delta, err);
+
+	return rc ? rc : check_times(base, delta, err);
 }
 
 /* --- what becomes of what --- */
@@ -480,6 +488,7 @@ static bool put_rest(struct merge *m)
 	o->times = d->times;
 	o->duration = d->duration;
 	o->guest = b->guest;
+	o->only_pid = b->only_pid;
 	o->has_guest = true;
 	if (d->vcpu_count)
 		memcpy(o->vcpus, d->vcpus, d->vcpu_count * sizeof(*o->vcpus));

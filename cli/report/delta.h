@@ -39,8 +39,13 @@ GS_MUST_USE enum gs_code rep_capture_merge(const struct rep_capture *base,
 GS_MUST_USE enum gs_code rep_capture_apply(struct rep_capture *base,
 					   const struct rep_capture *delta, struct gs_error *err);
 
-/** Whether two captures are of one boot of one guest, as far as they tell. */
-bool rep_is_same_guest(const struct rep_capture *a, const struct rep_capture *b);
+/**
+ * Check that two captures are of one boot of one guest, as far as they tell, and of the same processes.
+ *
+ * @return GS_OK; GS_EINVAL
+ */
+GS_MUST_USE enum gs_code rep_check_same_guest(const struct rep_capture *a,
+					      const struct rep_capture *b, struct gs_error *err);
 
 /** What to do about a delta where a full capture should be. @return GS_EINVAL, GS_EMALFORMED */
 enum gs_code rep_refuse_delta(const struct rep_capture *delta, const char *path,

@@ -92,17 +92,61 @@ void rep_put_state(const struct rep_thread *t, FILE *to)
 			rep_state_text((char)r->state));
 }
 
-void rep_put_thread(const struct rep_thread *t, FILE *to)
+void rep_put_name(const struct rep_thread *t, FILE *to)
 {
 	struct rep_shown s;
 
 	rep_show(t->comm, sizeof(t->comm), &s);
-	if (!t->has_linux) {
+	if (t->has_linux)
+		fprintf(to, "thread %" PRId32 " %s", t->linux_facts.tid, s.text);
+	else
 		fprintf(to, "thread %" PRIu64 " %s", t->stock.ths_thread_id, s.text);
+}
+
+void rep_put_thread(const struct rep_thread *t, FILE *to)
+{
+	rep_put_name(t, to);
+	if (!t->has_linux)
 		return;
-	}
-	fprintf(to, "thread %" PRId32 " %s: ", t->linux_facts.tid, s.text);
+	fputs(": ", to);
 	rep_put_state(t, to);
+}
+
+static bool is_of_scheduler(const struct rep_frame *f)
+{
+	return f->symbol && f->symbol->flags & SS_SYMBOL_SCHED;
+}
+
+/*
+ * The innermost frame that says something. All that sleep are in the scheduler: its functions are passed, and
+ * __switch_to() before them, which old kernels do not count among these.
+ */
+static const struct rep_frame *place_of(const struct rep_capture *c, const struct rep_thread *t)
+{
+	if (!t->frame_count)
+		return NULL;
+
+	const struct rep_frame *f = &c->frames[t->first_frame];
+	uint32_t i = t->frame_count > 1 && is_of_scheduler(&f[1]);
+
+	while (t->linux_facts.vcpu < 0 && i < t->frame_count && is_of_scheduler(&f[i]))
+		i++;
+	return t->linux_facts.vcpu < 0 && i < t->frame_count ? &f[i] : f;
+}
+
+void rep_put_place(const struct rep_capture *c, const struct rep_thread *t, FILE *to)
+{
+	const struct rep_frame *f = place_of(c, t);
+
+	rep_put_state(t, to);
+	if (f && f->symbol) {
+		fputs(" in ", to);
+		rep_put(f->symbol->name, strlen(f->symbol->name), to);
+	} else if (f) {
+		fprintf(to, " at %#" PRIx64, f->address);
+	} else if (t->has_linux && t->linux_facts.stack_end == LNX_END_COMPLETE) {
+		fputs(" in user mode", to);
+	}
 }
 
 void rep_put_stack(const struct rep_capture *c, const struct rep_thread *t, const char *indent,

@@ -33,8 +33,14 @@ void rep_put_task(const struct rep_task *t, FILE *to);
 /** "on vCPU 1" or "S (sleeping)" */
 void rep_put_state(const struct rep_thread *t, FILE *to);
 
-/** "thread 101 runner: " and the state. */
+/** "thread 101 runner" */
+void rep_put_name(const struct rep_thread *t, FILE *to);
+
+/** The name and the state. */
 void rep_put_thread(const struct rep_thread *t, FILE *to);
+
+/** The state and the innermost function, for one that sleeps without the scheduler's: "S (sleeping) in pipe_read" */
+void rep_put_place(const struct rep_capture *c, const struct rep_thread *t, FILE *to);
 
 /** The kernel stack, a frame a line, and why it ends if not well. */
 void rep_put_stack(const struct rep_capture *c, const struct rep_thread *t, const char *indent,

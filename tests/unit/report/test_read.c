@@ -24,6 +24,7 @@ START_TEST(capture_reads_back_with_all_that_was_written)
 	ck_assert_uint_eq(capture.thread_count, 8);
 	ck_assert_uint_eq(capture.missing_count, 0);
 	ck_assert_uint_eq(capture.times.tries, 1);
+	ck_assert_int_eq(capture.only_pid, -1);
 	ck_assert_uint_gt(capture.wall_us, UINT64_C(1600000000000000));
 	const struct rep_thread *t = sample_thread(100);
 	ck_assert_str_eq(t->comm, "worker");
