@@ -367,6 +367,7 @@ static bool is_same_symbol(const struct rep_symbol *a, const struct rep_symbol *
 static bool put_symbols(struct merge *m)
 {
 	const struct rep_capture *b = m->base, *d = m->delta;
+	const struct rep_symbol *last = NULL;
 	struct rep_capture *o = &m->out;
 
 	for (size_t i = 0, k = 0; i < b->symbol_count || k < d->symbol_count;) {
@@ -374,14 +375,14 @@ static bool put_symbols(struct merge *m)
 			   (i < b->symbol_count && b->symbols[i].start <= d->symbols[k].start);
 		const struct rep_symbol *s = old ? &b->symbols[i++] : &d->symbols[k++];
 
-		if (o->symbol_count && is_same_symbol(&o->symbols[o->symbol_count - 1], s))
+		if (last && is_same_symbol(last, s))
 			continue;
-		struct rep_symbol *copy = &o->symbols[o->symbol_count];
-		*copy = *s;
-		copy->name = strdup(s->name);
-		if (!copy->name)
+		last = s;
+		char *name = strdup(s->name);
+		if (!name)
 			return false;
-		o->symbol_count++;
+		o->symbols[o->symbol_count++] =
+			(struct rep_symbol){ s->start, s->size, s->flags, name };
 	}
 	return true;
 }

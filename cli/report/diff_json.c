@@ -47,13 +47,10 @@ static void write_diff(struct kcd_json *j, const struct rep_diff *d)
 	kcd_json_object_end(j);
 }
 
-static void write_task(struct kcd_json *j, const struct rep_task_diff *t)
+static void write_task(struct kcd_json *j, enum rep_change change, const struct rep_task *task)
 {
-	const struct rep_task *task = t->after ? t->after : t->before;
-
 	kcd_json_object_begin(j);
-	kcd_json_member_string(j, "change",
-			       rep_change_name(t->after ? REP_CHANGE_NEW : REP_CHANGE_GONE));
+	kcd_json_member_string(j, "change", rep_change_name(change));
 	kcd_json_member_i64(j, "pid", task->pid);
 	kcd_json_key(j, "ppid");
 	task->ppid >= 0 ? kcd_json_i64(j, task->ppid) : kcd_json_null(j);
@@ -101,9 +98,12 @@ bool rep_diff_json(const struct rep_diff *d, FILE *to)
 	write_diff(&j, d);
 	kcd_json_key(&j, "tasks");
 	kcd_json_array_begin(&j);
-	for (size_t i = 0; i < d->task_count; i++)
-		if (!d->tasks[i].before || !d->tasks[i].after)
-			write_task(&j, &d->tasks[i]);
+	for (size_t i = 0; i < d->task_count; i++) {
+		if (!d->tasks[i].before)
+			write_task(&j, REP_CHANGE_NEW, d->tasks[i].after);
+		else if (!d->tasks[i].after)
+			write_task(&j, REP_CHANGE_GONE, d->tasks[i].before);
+	}
 	kcd_json_array_end(&j);
 	kcd_json_key(&j, "threads");
 	kcd_json_array_begin(&j);

@@ -196,6 +196,7 @@ static void select_kind(const struct rep_diff *d, enum kind kind, struct list *l
 		if (is_of_kind(&d->threads[i], kind))
 			l->thread[l->count++] = &d->threads[i];
 	if (kind == KIND_MOVED && l->count)
+		// NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers is what it is
 		qsort(l->thread, l->count, sizeof(*l->thread), compare_spent);
 }
 
@@ -243,6 +244,7 @@ static bool write_kind(const struct rep_diff *d, enum kind kind, bool all, struc
 
 bool rep_diff_text(const struct rep_diff *d, bool all, FILE *to)
 {
+	// NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers is what it is
 	struct list l = { .thread = gs_array_alloc(d->thread_count + 1, sizeof(*l.thread)) };
 	bool ok = l.thread;
 
