@@ -51,6 +51,7 @@ int cli_output_error(const struct gs_error *err);
 int cli_cmd_run(int argc, char **argv);
 int cli_cmd_snap(int argc, char **argv);
 int cli_cmd_show(int argc, char **argv);
+int cli_cmd_diff(int argc, char **argv);
 int cli_cmd_status(int argc, char **argv);
 int cli_cmd_kcdata(int argc, char **argv);
 int cli_cmd_dump(int argc, char **argv);

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* guestshot show: a capture as text or JSON. */
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/cli.h"
+#include "cli/files.h"
+#include "cli/report/delta.h"
 #include "cli/report/report.h"
 
 struct show_options {
-	const char *path;
+	struct cli_files files;
 	bool json, group;
 };
 
@@ -21,31 +20,22 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-/* argp itself goes on: it must not exit. */
-static error_t complain(struct argp_state *state, const char *what)
-{
-	argp_error(state, "%s", what);
-	return EINVAL;
-}
-
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct show_options *o = state->input;
 
+	(void)arg;
 	switch (key) {
 	case OPTION_JSON: o->json = true; return 0;
 	case OPTION_GROUP: o->group = true; return 0;
-	case ARGP_KEY_ARG:
-		if (o->path)
-			return complain(state, "one FILE at a time");
-		o->path = arg;
-		return 0;
+	case ARGP_KEY_ARGS: return cli_files_take(&o->files, state);
 	case ARGP_KEY_END:
-		if (!o->path)
-			return complain(state, "FILE is missing");
+		if (!o->files.count)
+			return cli_files_complain(state, "FILE is missing");
 		if (o->json && o->group)
-			return complain(state, "--group is for text: the JSON document always has "
-					       "every thread");
+			return cli_files_complain(
+				state, "--group is for text: the JSON document always has "
+				       "every thread");
 		return 0;
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -54,9 +44,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_option,
-	.args_doc = "FILE",
-	.doc = "Show a capture: every process and thread of the guest with its kernel stack. "
-	       "FILE \"-\" is standard input.",
+	.args_doc = "FILE [DELTA...]",
+	.doc = "Show a capture: every process and thread of the guest with its kernel stack. With "
+	       "deltas "
+	       "of it: what they were doing when the last one was taken. FILE \"-\" is standard "
+	       "input.",
 	.children = cli_argp_children,
 };
 
@@ -69,18 +61,12 @@ int cli_cmd_show(int argc, char **argv)
 
 	if (!cli_parse(&argp, argc, argv, &o, &code))
 		return code;
-	if (rep_capture_read(o.path, &c, &err))
+	if (rep_files_read(o.files.path, o.files.count, &c, &err))
 		return cli_error(&err);
 
-	/* a reader that has seen enough (head, less) is no error worth a message */
-	signal(SIGPIPE, SIG_DFL);
+	cli_report_begin();
 	bool ok = o.json ? rep_json(&c, stdout) : rep_text(&c, o.group, stdout);
-	if (!ok) {
-		fprintf(stderr, "guestshot: error: writing the report: %s\n", strerror(errno));
-		code = CLI_EXIT_OUTPUT;
-	} else {
-		code = rep_is_complete(&c) ? CLI_EXIT_OK : CLI_EXIT_INCOMPLETE;
-	}
+	code = cli_report_end(ok, rep_is_complete(&c));
 	rep_capture_deinit(&c);
 	return code;
 }

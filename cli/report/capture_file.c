@@ -147,12 +147,15 @@ static void load_begin(struct loader *l, const struct kcd_item *it)
 		t->id = it->container_id;
 		t->pid = t->ppid = -1;
 		t->first_thread = l->c->thread_count;
+		t->first_runnable = l->c->runnable_count;
+		t->first_waiting = l->c->waiting_count;
 		l->in_task = true;
 	} else if (it->container_type == KCD_SS_CONTAINER_THREAD && l->in_task && !l->in_thread) {
 		struct rep_thread *t = APPEND(l, threads, thread_count, 1);
 
 		if (!t)
 			return;
+		t->id = it->container_id;
 		t->linux_facts.vcpu = -1;
 		t->first_frame = l->c->frame_count;
 		last_task(l)->thread_count++;
@@ -176,10 +179,12 @@ static void load_task_record(struct rep_task *t, const struct kcd_item *it)
 		kcd_item_copy(it, &s, sizeof(s));
 		t->pid = s.ts_pid;
 		memcpy(t->comm, s.ts_p_comm, sizeof(s.ts_p_comm));
+		t->has_facts = true;
 	} else if (it->type == SS_RECORD_TASK) {
 		kcd_item_copy(it, &t->linux_facts, sizeof(t->linux_facts));
 		t->pid = t->linux_facts.pid;
 		t->ppid = t->linux_facts.ppid;
+		t->has_facts = true;
 	}
 }
 
@@ -193,6 +198,16 @@ static void load_thread_record(struct rep_thread *t, const struct kcd_item *it)
 	} else if (it->type == KCD_SS_THREAD_NAME) {
 		copy_text(it, t->comm, sizeof(t->comm));
 	}
+}
+
+/* Values with a name, of the request and of what came of it. */
+static void load_value(struct rep_capture *c, const struct kcd_item *it)
+{
+	const char *name;
+	uint64_t value;
+
+	if (kcd_item_value(it, &name, &value) && strcmp(name, "stackshot_in_pid") == 0)
+		c->only_pid = (int32_t)value;
 }
 
 static void load_record(struct loader *l, const struct kcd_item *it)
@@ -209,14 +224,21 @@ static void load_record(struct loader *l, const struct kcd_item *it)
 		c->banner = take_text(l, it);
 	} else if (it->type == KCD_SS_OS_BUILD_VERSION && !c->release) {
 		c->release = take_text(l, it);
+	} else if (it->type == KCD_TYPE_MACH_ABSOLUTE_TIME) {
+		kcd_item_copy(it, &c->start_ns, sizeof(c->start_ns));
+	} else if (it->type == KCD_SS_DELTA_SINCE_TIMESTAMP) {
+		kcd_item_copy(it, &c->since_ns, sizeof(c->since_ns));
 	} else if (it->type == KCD_TYPE_USECS_SINCE_EPOCH) {
 		kcd_item_copy(it, &c->wall_us, sizeof(c->wall_us));
 	} else if (it->type == KCD_SS_DURATION) {
 		kcd_item_copy(it, &c->duration, sizeof(c->duration));
 	} else if (it->type == SS_RECORD_GUEST) {
 		kcd_item_copy(it, &c->guest, sizeof(c->guest));
+		c->has_guest = true;
 	} else if (it->type == SS_RECORD_TIMES) {
 		kcd_item_copy(it, &c->times, sizeof(c->times));
+	} else {
+		load_value(c, it);
 	}
 }
 
@@ -263,6 +285,54 @@ static void load_symbols(struct loader *l, const struct kcd_item *it)
 	}
 }
 
+static void load_vcpus(struct loader *l, const struct kcd_item *it)
+{
+	struct ss_vcpu_record *v = APPEND(l, vcpus, vcpu_count, it->count);
+
+	for (uint32_t i = 0; v && i < it->count; i++)
+		kcd_item_copy_elem(it, i, &v[i], sizeof(v[i]));
+}
+
+static void load_missing(struct loader *l, const struct kcd_item *it)
+{
+	struct ss_missing_record *m = APPEND(l, missing, missing_count, it->count);
+
+	for (uint32_t i = 0; m && i < it->count; i++) {
+		kcd_item_copy_elem(it, i, &m[i], sizeof(m[i]));
+		m[i].reason[sizeof(m[i].reason) - 1] = '\0';
+	}
+}
+
+/* Threads of a task that are as they were. A task has them one behind another: none is inside of it. */
+static void load_still_runnable(struct loader *l, struct rep_task *task, const struct kcd_item *it)
+{
+	struct kcd_thread_delta_snapshot_v3 *t =
+		APPEND(l, still_runnable, runnable_count, it->count);
+
+	for (uint32_t i = 0; t && i < it->count; i++)
+		kcd_item_copy_elem(it, i, &t[i], sizeof(t[i]));
+	if (t)
+		task->runnable_count += it->count;
+}
+
+static void load_still_waiting(struct loader *l, struct rep_task *task, const struct kcd_item *it)
+{
+	uint64_t *id = APPEND(l, still_waiting, waiting_count, it->count);
+
+	for (uint32_t i = 0; id && i < it->count; i++)
+		kcd_item_copy_elem(it, i, &id[i], sizeof(id[i]));
+	if (id)
+		task->waiting_count += it->count;
+}
+
+static void load_still_tasks(struct loader *l, const struct kcd_item *it)
+{
+	uint64_t *id = APPEND(l, still_tasks, still_task_count, it->count);
+
+	for (uint32_t i = 0; id && i < it->count; i++)
+		kcd_item_copy_elem(it, i, &id[i], sizeof(id[i]));
+}
+
 /*
  * Bytes of an element of the first version of a type; later ones only have more. With shorter ones a
  * file could make us hold hundreds of times what it has.
@@ -279,6 +349,9 @@ static size_t least_element(uint32_t type)
 	case SS_RECORD_LONG_SYMBOL: return sizeof(struct ss_symbol_record);
 	case SS_RECORD_VCPU: return sizeof(struct ss_vcpu_record);
 	case SS_RECORD_MISSING: return sizeof(struct ss_missing_record);
+	case KCD_SS_THREAD_DELTA_SNAPSHOT: return KCD_SS_THREAD_DELTA_V2_SIZE;
+	case KCD_SS_NONRUNNABLE_TIDS:
+	case KCD_SS_NONRUNNABLE_TASKS: return sizeof(uint64_t);
 	default: return 0;
 	}
 }
@@ -296,42 +369,46 @@ static bool is_array_good(struct rep_capture *c, const struct kcd_item *it)
 	return false;
 }
 
-static void load_array(struct loader *l, const struct kcd_item *it)
+static void load_thread_array(struct loader *l, struct rep_thread *thread,
+			      const struct kcd_item *it)
 {
-	struct rep_thread *thread = last_thread(l);
-	struct ss_vcpu_record *v;
-	struct ss_missing_record *m;
-
-	if (!is_array_good(l->c, it))
-		return;
 	switch (it->elem_type) {
 	case KCD_SS_KERN_STACKLR:
 	case KCD_SS_KERN_STACKLR64:
 	case KCD_SS_KERN_STACKFRAME:
-	case KCD_SS_KERN_STACKFRAME64:
-		if (thread)
-			load_frames(l, thread, it);
-		break;
-	case SS_RECORD_FRAME_KIND:
-		if (thread)
-			load_frame_kinds(l, thread, it);
-		break;
-	case SS_RECORD_SYMBOL:
-	case SS_RECORD_LONG_SYMBOL: load_symbols(l, it); break;
-	case SS_RECORD_VCPU:
-		v = APPEND(l, vcpus, vcpu_count, it->count);
-		for (uint32_t i = 0; v && i < it->count; i++)
-			kcd_item_copy_elem(it, i, &v[i], sizeof(v[i]));
-		break;
-	case SS_RECORD_MISSING:
-		m = APPEND(l, missing, missing_count, it->count);
-		for (uint32_t i = 0; m && i < it->count; i++) {
-			kcd_item_copy_elem(it, i, &m[i], sizeof(m[i]));
-			m[i].reason[sizeof(m[i].reason) - 1] = '\0';
-		}
-		break;
+	case KCD_SS_KERN_STACKFRAME64: load_frames(l, thread, it); break;
+	case SS_RECORD_FRAME_KIND: load_frame_kinds(l, thread, it); break;
 	default: break;
 	}
+}
+
+static void load_task_array(struct loader *l, struct rep_task *task, const struct kcd_item *it)
+{
+	if (it->elem_type == KCD_SS_THREAD_DELTA_SNAPSHOT)
+		load_still_runnable(l, task, it);
+	else if (it->elem_type == KCD_SS_NONRUNNABLE_TIDS)
+		load_still_waiting(l, task, it);
+}
+
+static void load_array(struct loader *l, const struct kcd_item *it)
+{
+	struct rep_thread *thread = last_thread(l);
+	struct rep_task *task = last_task(l);
+
+	if (!is_array_good(l->c, it))
+		return;
+	switch (it->elem_type) {
+	case SS_RECORD_SYMBOL:
+	case SS_RECORD_LONG_SYMBOL: load_symbols(l, it); return;
+	case SS_RECORD_VCPU: load_vcpus(l, it); return;
+	case SS_RECORD_MISSING: load_missing(l, it); return;
+	case KCD_SS_NONRUNNABLE_TASKS: load_still_tasks(l, it); return;
+	default: break;
+	}
+	if (thread)
+		load_thread_array(l, thread, it);
+	else if (task)
+		load_task_array(l, task, it);
 }
 
 static void load_item(struct loader *l, const struct kcd_item *it)
@@ -371,7 +448,7 @@ static const struct rep_symbol *symbol_at(const struct rep_capture *c, uint64_t 
 	return &c->symbols[lo - 1];
 }
 
-static void name_frames(struct rep_capture *c)
+void rep_capture_name_frames(struct rep_capture *c)
 {
 	if (c->symbol_count)
 		qsort(c->symbols, c->symbol_count, sizeof(*c->symbols), compare_symbols);
@@ -398,9 +475,10 @@ static enum gs_code load(struct loader *l, const char *path, const uint8_t *data
 
 	if (rc)
 		return gs_fail(err, GS_EMALFORMED, "%s: %s", path, why.reason);
-	if (r.magic != KCD_MAGIC_STACKSHOT)
-		return gs_fail(err, GS_EMALFORMED, "%s: a kcdata file, but no full stackshot",
-			       path);
+	if (r.magic != KCD_MAGIC_STACKSHOT && r.magic != KCD_MAGIC_DELTA_STACKSHOT)
+		return gs_fail(err, GS_EMALFORMED, "%s: a kcdata file, but no stackshot", path);
+	l->c->only_pid = -1;
+	l->c->is_delta = r.magic == KCD_MAGIC_DELTA_STACKSHOT;
 	while (!l->out_of_memory && !l->c->damaged && !(rc = kcd_reader_next(&r, &it)))
 		load_item(l, &it);
 	if (l->out_of_memory)
@@ -411,7 +489,7 @@ static enum gs_code load(struct loader *l, const char *path, const uint8_t *data
 			 "the file is damaged at offset %zu, record %" PRIu64 ": %s", why.offset,
 			 why.record, why.reason);
 	}
-	name_frames(l->c);
+	rep_capture_name_frames(l->c);
 	return GS_OK;
 }
 
@@ -489,7 +567,23 @@ void rep_capture_deinit(struct rep_capture *c)
 	free(c->frames);
 	free(c->symbols);
 	free(c->missing);
+	free(c->still_runnable);
+	free(c->still_waiting);
+	free(c->still_tasks);
 	*c = (struct rep_capture){ 0 };
+}
+
+struct rep_totals rep_capture_totals(const struct rep_capture *c)
+{
+	struct rep_totals sum = { 0 };
+
+	for (size_t i = 0; i < c->task_count; i++) {
+		if (c->tasks[i].pid == 0)
+			continue;
+		sum.processes++;
+		sum.threads += c->tasks[i].thread_count;
+	}
+	return sum;
 }
 
 /* --- words --- */

@@ -28,6 +28,7 @@ struct rep_frame {
 };
 
 struct rep_thread {
+	uint64_t id; /* of its container: the same in every capture it is in */
 	struct ss_thread_record linux_facts; /* zeroed unless has_linux */
 	struct kcd_thread_snapshot_v4 stock; /* zeroed unless it was there */
 	bool has_linux;
@@ -43,12 +44,21 @@ struct rep_task {
 	char comm[KCD_SS_COMM_SIZE + 1];
 	size_t first_thread; /* in rep_capture.threads */
 	uint32_t thread_count;
+
+	/* of a delta's; threads that are in none of the three are gone */
+	bool has_facts;	       /* pid, comm and so on are here; else they are as they were */
+	size_t first_runnable; /* in rep_capture.still_runnable */
+	size_t first_waiting;  /* in rep_capture.still_waiting */
+	uint32_t runnable_count, waiting_count;
 };
 
 /** Arrays own their memory; everything in them is as hostile as the file was. */
 struct rep_capture {
-	char *banner, *release; /* NULL: kernel not found */
+	char *banner, *release; /* NULL: kernel not found, or a delta */
+	uint64_t start_ns;	/* host's monotonic clock: the guest had stopped; 0: not known */
 	uint64_t wall_us;
+	int32_t only_pid; /* of this process alone; -1: of all */
+	bool has_guest;	  /* else not one of ours */
 	struct ss_guest_record guest;
 	struct ss_times_record times;
 	struct kcd_duration_v2 duration;
@@ -61,12 +71,21 @@ struct rep_capture {
 	struct ss_missing_record *missing;
 	size_t vcpu_count, task_count, thread_count, frame_count, symbol_count, missing_count;
 
+	/* A delta has what changed since a time, and says of the rest that it is as it was. */
+	bool is_delta;
+	uint64_t since_ns;				     /* of the clock of start_ns */
+	struct kcd_thread_delta_snapshot_v3 *still_runnable; /* threads by task, as they were */
+	uint64_t *still_waiting;			     /* ids of others, by task */
+	uint64_t *still_tasks; /* ids: with all threads as they were */
+	size_t runnable_count, waiting_count, still_task_count;
+
 	bool damaged; /* the file breaks off: what was before is here */
 	char damage[256];
 };
 
 /**
- * Read a capture. A damaged one gives what stands before the damage, and says so in it.
+ * Read a capture, full or a delta (delta.h completes it). A damaged one gives what stands before the
+ * damage, and says so in it.
  *
  * @param path  "-": standard input
  * @param out   freed by rep_capture_deinit()
@@ -77,6 +96,16 @@ GS_MUST_USE enum gs_code rep_capture_read(const char *path, struct rep_capture *
 					  struct gs_error *err);
 
 void rep_capture_deinit(struct rep_capture *c);
+
+/** Sort the symbols and find each frame's, after either has changed. */
+void rep_capture_name_frames(struct rep_capture *c);
+
+/** Processes and threads without the idle ones, which are counted nowhere. */
+struct rep_totals {
+	size_t processes, threads;
+};
+
+struct rep_totals rep_capture_totals(const struct rep_capture *c);
 
 /** Whether nothing is missing in it. */
 static inline bool rep_is_complete(const struct rep_capture *c)

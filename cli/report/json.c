@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "cli/report/members.h"
 #include "cli/report/report.h"
 #include "introspect/linux/linux.h"
-#include "kcdata/json.h"
 
-static bool sink(void *arg, const void *data, size_t len)
+bool rep_json_sink(void *arg, const void *data, size_t len)
 {
 	return fwrite(data, 1, len, arg) == len;
 }
@@ -99,8 +99,7 @@ static void write_times(struct kcd_json *j, const struct rep_capture *c)
 	kcd_json_object_end(j);
 }
 
-static void write_capture(struct kcd_json *j, const struct rep_capture *c, size_t processes,
-			  size_t threads)
+void rep_json_taken(struct kcd_json *j, const struct rep_capture *c)
 {
 	time_t seconds = (time_t)(c->wall_us / 1000000);
 	struct tm tm;
@@ -108,18 +107,25 @@ static void write_capture(struct kcd_json *j, const struct rep_capture *c, size_
 
 	if (gmtime_r(&seconds, &tm))
 		strftime(taken, sizeof(taken), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	kcd_json_key(j, "capture");
-	kcd_json_object_begin(j);
 	kcd_json_member_bool(j, "complete", rep_is_complete(c));
 	write_missing(j, c);
 	kcd_json_member_string(j, "taken", taken);
 	kcd_json_member_u64(j, "usecs_since_epoch", c->wall_us);
+}
+
+static void write_capture(struct kcd_json *j, const struct rep_capture *c)
+{
+	struct rep_totals sum = rep_capture_totals(c);
+
+	kcd_json_key(j, "capture");
+	kcd_json_object_begin(j);
+	rep_json_taken(j, c);
 	member_text(j, "source", c->guest.source, sizeof(c->guest.source));
 	kcd_json_member_u64(j, "ram_bytes", c->guest.ram_size);
 	kcd_json_member_u64(j, "vcpus", c->guest.vcpus);
 	kcd_json_member_u64(j, "clusters", c->guest.clusters);
-	kcd_json_member_u64(j, "tasks", processes);
-	kcd_json_member_u64(j, "threads", threads);
+	kcd_json_member_u64(j, "tasks", sum.processes);
+	kcd_json_member_u64(j, "threads", sum.threads);
 	write_kernel(j, c);
 	write_times(j, c);
 	kcd_json_object_end(j);
@@ -249,8 +255,7 @@ static void write_thread_facts(struct kcd_json *j, const struct ss_thread_record
 	}
 }
 
-static void write_thread(struct kcd_json *j, const struct rep_capture *c,
-			 const struct rep_thread *t)
+void rep_json_thread(struct kcd_json *j, const struct rep_capture *c, const struct rep_thread *t)
 {
 	const struct ss_thread_record *r = &t->linux_facts;
 
@@ -289,7 +294,7 @@ static void write_task(struct kcd_json *j, const struct rep_capture *c, const st
 	kcd_json_key(j, "threads");
 	kcd_json_array_begin(j);
 	for (uint32_t i = 0; i < t->thread_count; i++)
-		write_thread(j, c, &c->threads[t->first_thread + i]);
+		rep_json_thread(j, c, &c->threads[t->first_thread + i]);
 	kcd_json_array_end(j);
 	kcd_json_object_end(j);
 }
@@ -297,22 +302,16 @@ static void write_task(struct kcd_json *j, const struct rep_capture *c, const st
 bool rep_json(const struct rep_capture *c, FILE *to)
 {
 	const struct rep_task *idle = NULL;
-	size_t processes = 0, threads = 0;
 	struct kcd_json j;
 
-	for (size_t i = 0; i < c->task_count; i++) {
-		if (c->tasks[i].pid == 0) {
+	for (size_t i = 0; i < c->task_count; i++)
+		if (c->tasks[i].pid == 0)
 			idle = &c->tasks[i];
-			continue;
-		}
-		processes++;
-		threads += c->tasks[i].thread_count;
-	}
 
-	kcd_json_init(&j, sink, to, KCD_JSON_PRETTY);
+	kcd_json_init(&j, rep_json_sink, to, KCD_JSON_PRETTY);
 	kcd_json_object_begin(&j);
 	kcd_json_member_u64(&j, "schema_version", REP_JSON_SCHEMA_VERSION);
-	write_capture(&j, c, processes, threads);
+	write_capture(&j, c);
 	write_vcpus(&j, c);
 	kcd_json_key(&j, "idle_task");
 	if (idle)

@@ -26,9 +26,21 @@ err guestshot show: FILE is missing
 err Try .guestshot show --help' .*
 
 $ guestshot show one two
+code 66
+err guestshot: error: .*one: No such file or directory
+
+$ guestshot show - one -
 code 64
-err guestshot show: one FILE at a time
+err guestshot show: FILE - is standard input, which can be read only once
 err Try .guestshot show --help' .*
+
+# a second full capture is no delta of the first
+$ head -c 1048576 /dev/zero >zeros; guestshot snap -q --core zeros --ram-base 0x40000000 -o x; guestshot show x x
+code 64
+err guestshot: error: x: a full capture: only deltas complete the one before them
+
+$ head -c 1048576 /dev/zero >zeros; guestshot snap -q --core zeros --ram-base 0x40000000 -o x; guestshot show - <x | grep -c 'NOT complete'
+out 1
 
 $ guestshot show --frobnicate x
 code 64
@@ -68,6 +80,39 @@ err guestshot: error: zeros: .*
 $ guestshot show "$(printf 'a\033[31mb')" 2>&1 | grep -c "$(printf '\033')"
 code 1
 out 0
+
+$ guestshot diff --help
+out Usage: guestshot diff .*
+out *
+
+$ guestshot diff one
+code 64
+err guestshot diff: two captures are needed
+err Try .guestshot diff --help' .*
+
+$ guestshot diff - -
+code 64
+err guestshot diff: FILE - is standard input, which can be read only once
+err Try .guestshot diff --help' .*
+
+$ guestshot diff --json --all one two
+code 64
+err guestshot diff: --all is for text: .*
+err Try .guestshot diff --help' .*
+
+$ guestshot diff one two
+code 66
+err guestshot: error: .*one: No such file or directory
+
+# no kernel in either: nothing to compare, and incomplete
+$ head -c 1048576 /dev/zero >zeros; guestshot snap -q --core zeros --ram-base 0x40000000 -o x; guestshot diff x - <x
+code 2
+out Time between the dumps is not known: 0 threads new or not captured before, 0 gone or not captured, 0 ran, 0 have not
+out *
+
+$ head -c 1048576 /dev/zero >zeros; for ram in 1 2; do guestshot snap -q --core zeros --ram-base 0x40000000 -o $ram; head -c 2097152 /dev/zero >zeros; done; guestshot diff 1 2
+code 64
+err guestshot: error: the last capture: of another guest than the capture before it, or of another boot of its kernel
 
 $ guestshot snap -o x
 code 64

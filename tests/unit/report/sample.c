@@ -57,16 +57,21 @@ void sample_teardown(void)
 	lg_destroy(&guest);
 }
 
-enum gs_code sample_read(const void *data, size_t size)
+enum gs_code sample_read_to(const void *data, size_t size, struct rep_capture *out)
 {
 	FILE *f = fopen(path, "w");
 
 	ck_assert_ptr_nonnull(f);
 	ck_assert_uint_eq(fwrite(data, 1, size, f), size);
 	ck_assert_int_eq(fclose(f), 0);
-	rep_capture_deinit(&capture);
 	error = (struct gs_error){ 0 };
-	return rep_capture_read(path, &capture, &error);
+	return rep_capture_read(path, out, &error);
+}
+
+enum gs_code sample_read(const void *data, size_t size)
+{
+	rep_capture_deinit(&capture);
+	return sample_read_to(data, size, &capture);
 }
 
 void sample_load(void)

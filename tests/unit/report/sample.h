@@ -23,6 +23,9 @@ void sample_take(void);
 /** Write bytes to a file and read them as a capture; capture is freed before. */
 enum gs_code sample_read(const void *data, size_t size);
 
+/** The same into a capture that holds nothing. */
+enum gs_code sample_read_to(const void *data, size_t size, struct rep_capture *out);
+
 /** Read sample, which must work. */
 void sample_load(void);
 

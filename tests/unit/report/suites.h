@@ -8,5 +8,7 @@
 Suite *suite_read(void);
 Suite *suite_text(void);
 Suite *suite_json(void);
+Suite *suite_delta(void);
+Suite *suite_diff(void);
 
 #endif

@@ -24,6 +24,7 @@ START_TEST(capture_reads_back_with_all_that_was_written)
 	ck_assert_uint_eq(capture.thread_count, 8);
 	ck_assert_uint_eq(capture.missing_count, 0);
 	ck_assert_uint_eq(capture.times.tries, 1);
+	ck_assert_int_eq(capture.only_pid, -1);
 	ck_assert_uint_gt(capture.wall_us, UINT64_C(1600000000000000));
 	const struct rep_thread *t = sample_thread(100);
 	ck_assert_str_eq(t->comm, "worker");
@@ -50,14 +51,14 @@ START_TEST(capture_given_back_twice_or_empty_is_fine)
 END_TEST
 
 static const uint32_t bad_magics[] = { KCD_MAGIC_CRASHINFO, KCD_MAGIC_BTINFO, KCD_MAGIC_OS_REASON,
-				       KCD_MAGIC_DELTA_STACKSHOT, KCD_MAGIC_XNUPOST_CONFIG };
+				       KCD_MAGIC_XNUPOST_CONFIG };
 
 START_TEST(other_kcdata_is_no_capture)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(bad_magics); i++) {
 		memcpy(sample, &bad_magics[i], 4);
 		ck_assert_int_eq(sample_read(sample, sample_size), GS_EMALFORMED);
-		ck_assert_ptr_nonnull(strstr(error.text, "no full stackshot"));
+		ck_assert_ptr_nonnull(strstr(error.text, "but no stackshot"));
 		ck_assert_uint_eq(capture.task_count, 0);
 	}
 }
@@ -255,10 +256,13 @@ static void container(uint32_t type, uint64_t id)
 // X04: elements of one byte: hundreds of times their size if they were taken for records.
 START_TEST(arrays_of_too_short_elements_are_damage)
 {
-	static const uint32_t types[] = { SS_RECORD_VCPU,	SS_RECORD_MISSING,
-					  SS_RECORD_SYMBOL,	SS_RECORD_LONG_SYMBOL,
-					  SS_RECORD_FRAME_KIND, KCD_SS_KERN_STACKLR64,
-					  KCD_SS_KERN_STACKLR };
+	static const uint32_t types[] = {
+		SS_RECORD_VCPU,		 SS_RECORD_MISSING,
+		SS_RECORD_SYMBOL,	 SS_RECORD_LONG_SYMBOL,
+		SS_RECORD_FRAME_KIND,	 KCD_SS_KERN_STACKLR64,
+		KCD_SS_KERN_STACKLR,	 KCD_SS_THREAD_DELTA_SNAPSHOT,
+		KCD_SS_NONRUNNABLE_TIDS, KCD_SS_NONRUNNABLE_TASKS,
+	};
 	static uint8_t zeros[60000];
 
 	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
@@ -272,7 +276,8 @@ START_TEST(arrays_of_too_short_elements_are_damage)
 		ck_assert(capture.damaged);
 		ck_assert_ptr_nonnull(strstr(capture.damage, "with 1 bytes instead of"));
 		ck_assert_uint_eq(capture.frame_count + capture.vcpu_count + capture.missing_count +
-					  capture.symbol_count,
+					  capture.symbol_count + capture.runnable_count +
+					  capture.waiting_count + capture.still_task_count,
 				  0);
 		ck_assert_uint_eq(capture.thread_count, 1);
 		sample_show_all();

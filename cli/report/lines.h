@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lines of text that the views for people share. Private. */
+#ifndef CLI_REPORT_LINES_H
+#define CLI_REPORT_LINES_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "cli/report/capture_file.h"
+
+/* Room for any short string of a record (names of threads), every byte escaped. */
+struct rep_shown {
+	char text[4 * (KCD_SS_THREAD_NAME_SIZE + 1) + 1];
+};
+
+/** A short string of the guest, escaped. @return text of @p s */
+const char *rep_show(const char *guest_text, size_t max, struct rep_shown *s);
+
+/** A string of any length, escaped. */
+void rep_put(const char *guest_text, size_t max, FILE *to);
+
+#define REP_TIME_TEXT 48
+
+/** "2026-11-30 09:38:22 UTC", or with ".120" in it. @return @p out */
+const char *rep_time(uint64_t wall_us, bool milliseconds, char out[static REP_TIME_TEXT]);
+
+/** What is missing in a capture, a line each. */
+void rep_put_missing(const struct rep_capture *c, FILE *to);
+
+/** "process 100 worker, parent 1, 3 threads" */
+void rep_put_task(const struct rep_task *t, FILE *to);
+
+/** "on vCPU 1" or "S (sleeping)" */
+void rep_put_state(const struct rep_thread *t, FILE *to);
+
+/** "thread 101 runner" */
+void rep_put_name(const struct rep_thread *t, FILE *to);
+
+/** The name and the state. */
+void rep_put_thread(const struct rep_thread *t, FILE *to);
+
+/** The state and the innermost function, for one that sleeps without the scheduler's: "S (sleeping) in pipe_read" */
+void rep_put_place(const struct rep_capture *c, const struct rep_thread *t, FILE *to);
+
+/** The kernel stack, a frame a line, and why it ends if not well. */
+void rep_put_stack(const struct rep_capture *c, const struct rep_thread *t, const char *indent,
+		   FILE *to);
+
+/** A thread to be shown in a group. */
+struct rep_member {
+	const struct rep_capture *c;
+	const struct rep_thread *thread;
+};
+
+/**
+ * Order by what threads of one kernel do: same state, same way to end, same frames are equal; a cut
+ * stack never equals a whole one.
+ */
+int rep_compare_stacks(const struct rep_member *a, const struct rep_member *b);
+
+/**
+ * Threads with the same stack and state once, with their number and names; largest group first.
+ *
+ * @param members sorted here; all of one capture
+ * @return false: out of memory
+ */
+bool rep_put_groups(struct rep_member *members, size_t count, FILE *to);
+
+#endif
