@@ -13,10 +13,11 @@
 /* Rounds of a waiting loop without giving up the CPU. */
 #define SPIN_ROUNDS 256
 /*
- * How long a worker spins for the guest to stop before it sleeps: stopping takes less than a
- * millisecond with our own VMM, and much longer through another's monitor.
+ * How long a worker spins for the guest to stop before it sleeps. No longer: the vCPUs want the CPUs to
+ * leave the guest, and a thread that gives way to them again and again stays in the queue of its CPU,
+ * where the calling thread may then collect, while another CPU is idle. One that is woken gets that.
  */
-#define SPIN_FOR_STOP_NS (20 * GS_NS_PER_MS)
+#define SPIN_FOR_STOP_NS (200 * GS_NS_PER_US)
 /* ... and the calling thread for the workers: if it takes longer, they need its CPU. */
 #define SPIN_FOR_WORKERS_NS (100 * GS_NS_PER_US)
 
