@@ -5,13 +5,24 @@ UNIT_SUITES := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/*/*.c
 # suites with threads of their own run under ThreadSanitizer too
 TSAN_SUITES := $(filter btlog btlogs control guest qemu stackshot vmm,$(UNIT_SUITES))
 
-# Calls that go through tests/unit/stackshot/trap.c
+# Calls of the C library that go through tests/unit/stackshot/trap.c, and of ours through seam.c
 comma := ,
-TRAPPED := malloc calloc realloc reallocarray aligned_alloc free mmap munmap madvise mlock mprotect \
-           pthread_create pthread_join pthread_mutex_lock pthread_mutex_unlock pthread_cond_wait \
-           pthread_cond_signal pthread_cond_broadcast read write pread pwrite open close ioctl poll \
-           fopen fclose fwrite fputs fprintf snprintf vsnprintf
-unit_stackshot_LDFLAGS := $(TRAPPED:%=-Wl$(comma)--wrap=%)
+TRAPPED := malloc calloc realloc reallocarray aligned_alloc memalign posix_memalign strdup strndup free \
+           mmap munmap mremap madvise mlock mprotect brk sbrk btf__new qsort \
+           pthread_create pthread_join pthread_mutex_lock pthread_mutex_trylock pthread_mutex_timedlock \
+           pthread_mutex_unlock pthread_rwlock_rdlock pthread_rwlock_wrlock pthread_spin_lock \
+           pthread_cond_wait pthread_cond_timedwait pthread_cond_signal pthread_cond_broadcast \
+           sem_wait sem_post read write pread pwrite readv writev send recv sendmsg recvmsg open close \
+           ioctl poll nanosleep fopen fclose fflush fwrite fread fputs fputc puts printf vprintf fprintf \
+           vfprintf snprintf vsnprintf asprintf vasprintf
+SEAMS := ss_context_enter ss_context_leave ss_queues_reset ss_queues_take ss_piece_take \
+         kcd_append kcd_reserve kcd_append_array kcd_reserve_array kcd_append_string kcd_append_u32 \
+         kcd_append_u64 kcd_append_typedef kcd_append_chain kcd_append_items kcd_container_begin \
+         kcd_container_end kcd_writer_init kcd_writer_init_chain
+unit_stackshot_LDFLAGS := $(patsubst %,-Wl$(comma)--wrap=%,$(TRAPPED) $(SEAMS))
+
+# calls that are there to be seen must not be made into others
+$B/tests/unit/stackshot/test_stopped.o: override CFLAGS += -fno-builtin
 
 define unit_rules
 unit_$(1)_SRCS := $$(wildcard tests/unit/$(1)/*.c)
