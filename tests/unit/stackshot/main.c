@@ -14,6 +14,7 @@ int main(void)
 	srunner_add_suite(sr, suite_context());
 	srunner_add_suite(sr, suite_storage());
 	srunner_add_suite(sr, suite_parallel());
+	srunner_add_suite(sr, suite_clusters());
 	srunner_add_suite(sr, suite_stopped());
 	srunner_add_suite(sr, suite_panic());
 	srunner_add_suite(sr, suite_inject());

@@ -13,6 +13,7 @@ Suite *suite_faults(void);
 Suite *suite_context(void);
 Suite *suite_storage(void);
 Suite *suite_parallel(void);
+Suite *suite_clusters(void);
 Suite *suite_stopped(void);
 Suite *suite_inject(void);
 Suite *suite_panic(void);
