@@ -37,6 +37,15 @@ $(foreach s,$(UNIT_SUITES),$(eval $(call unit_rules,$(s))))
 $B/tests/unit-btlog: LIBS += $(kcdata_LIBS) \
 	$(foreach f,malloc calloc realloc aligned_alloc strdup mmap,-Wl,--wrap=$f)
 
+# captures of dumps with several numbers of workers
+$B/tests/dump-workers: $B/tests/e2e/dumps/workers.o $B/tests/unit/stackshot/picture.o $B/guestshot.a
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS_$(FLAVOUR)) -o $@ $^ $(LIBS)
+
+.PHONY: dump-workers
+dump-workers: $B/tests/dump-workers
+
 .PHONY: unit-programs
 unit-programs: $(UNIT_SUITES:%=$B/tests/unit-%)
 
@@ -84,6 +93,7 @@ $T/kernels/%: $(SYSROOT)/.complete
 
 # memory dumps of guests with some 200, 2,000 and 10,000 threads, and what the guests said of them
 DUMP_SIZES := small medium large
+DUMP_KINDS := core kdump ram
 
 $T/dumps/%.made: tests/bench/make-dumps $T/guest.cpio $T/kernels/cloud
 	$(call say,BOOT,$(@D)/*-$*)
@@ -139,6 +149,7 @@ UNIT_RUNS := $(foreach f,asan debug,$(foreach s,$(UNIT_SUITES),'unit-$s.$f=$(cal
              'kcdata-samples=make --no-print-directory check-kcdata-samples && echo ok - every sample and made stream reads and converts as it should' \
              'kcdata-records=make --no-print-directory check-records && echo ok - docs/records.md is what the tables say' \
              'libkcdata=make --no-print-directory check-libkcdata && echo ok - libkcdata builds, links and exports its own names alone'
+dump_workers = $(BUILD)/$(HOST_ARCH)/$(1)/tests/dump-workers
 # slow, and apart from the others: beside the unit tests
 DUMPS_RUNS := 'dumps=make --no-print-directory check-dumps'
 E2E_RUNS := 'cli=PATH=$(abspath $(BUILD)/$(HOST_ARCH)/release):$$PATH tests/e2e/cli/run-table any tests/e2e/cli/*.t' \
@@ -153,7 +164,7 @@ unit-build:
 
 .PHONY: e2e-build
 e2e-build:
-	+$(Q)$(SUBMAKE) testbed-parts $T/kernels/full FLAVOUR=release all
+	+$(Q)$(SUBMAKE) testbed-parts $T/kernels/full FLAVOUR=release all dump-workers
 	+$(Q)$(SUBMAKE) ARCH=aarch64 FLAVOUR=release all
 	+$(Q)$(SUBMAKE) FLAVOUR=asan UNIT_SUITES=guest unit-programs all
 	+$(Q)$(SUBMAKE) FLAVOUR=debug UNIT_SUITES=qemu unit-programs
@@ -175,17 +186,21 @@ e2e: ## end-to-end tests with real guests (CASES="truth churn" to choose)
 check-dumps: $T/dumps/small.made
 	$(Q)status=0; \
 	tests/e2e/dumps/truth $T/dumps $(BUILD)/tests/dumps small || status=1; \
+	$(call dump_workers,release) 5 $(DUMP_KINDS:%=$T/dumps/%-small) || status=1; \
 	tests/e2e/dumps/damage $T/dumps small --part 5 --keep $(BUILD)/tests/damaged || status=1; \
 	tests/e2e/dumps/qemu-dumps $(call unit_program,asan,guest) || status=1; \
 	exit $$status
 
 .PHONY: dumps-truth
-dumps-truth: ## captures of dumps of guests with up to 10,000 threads, judged by the guests
+dumps-truth: ## captures of dumps of guests with up to 10,000 threads, judged by the guests, and with 1 to 8 workers
 	$(Q)tools/deps build demo test
-	+$(Q)$(SUBMAKE) testbed-parts FLAVOUR=release all
+	+$(Q)$(SUBMAKE) testbed-parts FLAVOUR=release all dump-workers
+	+$(Q)$(SUBMAKE) FLAVOUR=tsan dump-workers
 	+$(Q)$(MAKE) --no-print-directory $(DUMP_SIZES:%=$T/dumps/%.made)
 	$(Q)tests/run-suites $(BUILD)/tests/logs \
-	  'dumps-truth=tests/e2e/dumps/truth $T/dumps $(BUILD)/tests/dumps $(DUMP_SIZES)'
+	  'dumps-truth=tests/e2e/dumps/truth $T/dumps $(BUILD)/tests/dumps $(DUMP_SIZES)' \
+	  'dumps-workers=$(call dump_workers,release) 100 $(DUMP_KINDS:%=$T/dumps/%-small) $T/dumps/core-medium $T/dumps/core-large' \
+	  'dumps-workers.tsan=setarch -R $(call dump_workers,tsan) 100 $T/dumps/core-small $T/dumps/kdump-small'
 
 SEED ?= 1
 .PHONY: dumps-damage
