@@ -468,8 +468,12 @@ enum gs_code ss_worker_do_idle(struct ss_worker *w)
 	}
 	/* the comm is "swapper/0", the boot CPU's own: the task stands for all of them */
 	enum gs_code rc = open_item(w, item, init, 0, 0, vcpus, "swapper", &snapshot);
-	if (rc)
-		return is_cut(w, rc) ? GS_OK : rc;
+	if (rc) {
+		if (!is_cut(w, rc))
+			return rc;
+		note_cut(w, item, init, vcpus, rc);
+		return GS_OK;
+	}
 	list_idle(w, item);
 	for (uint32_t i = 0; !rc && i < vcpus; i++) {
 		struct ss_slot *s;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "introspect/stackshot/capture.h"
+#include "tests/unit/stackshot/judge.h"
 #include "tests/unit/stackshot/picture.h"
 #include "tests/unit/stackshot/seam.h"
 #include "tests/unit/stackshot/session.h"
@@ -159,6 +160,84 @@ START_TEST(helper_without_room_for_a_record_is_enough_for_a_second_try)
 }
 END_TEST
 
+/* --- panics ----------------------------------------------------------------------------------- */
+
+/* Processes and threads that are there and those that there was no room for make up all. */
+static void expect_counted(void)
+{
+	uint32_t left_out = 0;
+
+	for (uint32_t i = 0; i < view.missing_count; i++) {
+		ck_assert_uint_eq(view.missing[i].what, SS_MISSING_ROOM);
+		left_out += view.missing[i].pid == -1 ? view.missing[i].count : 0;
+	}
+	ck_assert_uint_eq(result.tasks + left_out, good.tasks - 1);
+	for (uint32_t i = 0; i < view.tasks; i++) {
+		const struct view_task *t = &view.task[i];
+		uint32_t there = t->count;
+
+		for (uint32_t k = 0; k < view.missing_count; k++)
+			if (view.missing[k].pid == t->r.pid)
+				there += view.missing[k].count;
+		ck_assert_uint_eq(there, t->r.threads);
+	}
+}
+
+/* What follows is not in the stop any more. */
+static enum gs_code end_of_failures(struct linux_guest *g, uint32_t nth)
+{
+	(void)g;
+	(void)nth;
+	counted->first = counted->last = 0;
+	return GS_OK;
+}
+
+/* A panic capture cannot be repeated: it is cut, and says where. */
+static void fail_in_panic(struct seam_point *p, bool from_there_on)
+{
+	const uint32_t n = count_calls(p, &all);
+
+	ck_assert_uint_eq(count_calls(p, &panic), n);
+	guest.on_resume = end_of_failures;
+	counted = p;
+	for (uint32_t i = 1; i <= n; i += from_there_on ? 5 * STEP : STEP) {
+		seam_fail(p, i, from_there_on ? UINT32_MAX : i);
+		ck_assert_msg(session_capture_with(&panic) == GS_OK, "%s", error.text);
+		ck_assert_uint_gt(p->failed, 0);
+		ck_assert(!result.complete);
+		ck_assert_uint_eq(result.tries, 1);
+		judge_view(false);
+		expect_counted();
+		seam_fail(p, 0, 0);
+		expect_whole(&panic);
+	}
+	counted = NULL;
+}
+
+START_TEST(panic_without_room_for_a_record_is_cut_and_says_so)
+{
+	fail_in_panic(&seam_records, false);
+}
+END_TEST
+
+START_TEST(panic_without_room_for_any_more_records_is_cut_and_says_so)
+{
+	fail_in_panic(&seam_records, true);
+}
+END_TEST
+
+START_TEST(panic_without_a_piece_is_cut_and_says_so)
+{
+	fail_in_panic(&seam_pieces, false);
+}
+END_TEST
+
+START_TEST(panic_without_any_more_pieces_is_cut_and_says_so)
+{
+	fail_in_panic(&seam_pieces, true);
+}
+END_TEST
+
 /* --- allocations ------------------------------------------------------------------------------ */
 
 /*
@@ -267,6 +346,7 @@ static void setup(void)
 	session_begin();
 	session_capture_all();
 	ck_assert(result.complete);
+	judge_keep();
 	ck_assert(picture_take(&result, &whole));
 	guest.on_resume = note_resume;
 }
@@ -280,6 +360,7 @@ static void setup_four(void)
 static void teardown(void)
 {
 	seam_reset();
+	judge_forget();
 	picture_drop(&whole);
 	picture_drop(&now);
 	session_end();
@@ -307,6 +388,10 @@ Suite *suite_inject(void)
 	tcase_add_checked_fixture(four, setup_four, teardown);
 	add_tests(one);
 	tcase_add_test(one, record_that_fails_in_the_finished_capture_is_an_error);
+	tcase_add_test(one, panic_without_room_for_a_record_is_cut_and_says_so);
+	tcase_add_test(one, panic_without_room_for_any_more_records_is_cut_and_says_so);
+	tcase_add_test(one, panic_without_a_piece_is_cut_and_says_so);
+	tcase_add_test(one, panic_without_any_more_pieces_is_cut_and_says_so);
 	add_tests(four);
 	tcase_add_test(four, helper_without_room_for_a_record_is_enough_for_a_second_try);
 #ifndef __SANITIZE_THREAD__ // which has nothing to see in one thread
