@@ -130,6 +130,23 @@ START_TEST(pieces_that_are_never_there_are_a_shortage)
 }
 END_TEST
 
+/* As a mistake in a record would be: not for want of room, so there is no second try. */
+static void refuse_each(uint32_t n)
+{
+	seam_record_code = KCD_EINVAL;
+	for (uint32_t i = 1; i <= n; i += STEP) {
+		ck_assert_int_eq(capture_failing(&seam_records, i, i, &all), GS_EINVAL);
+		expect_whole(&all);
+	}
+}
+
+START_TEST(record_that_is_refused_is_an_error)
+{
+	seam_record_code = KCD_EINVAL; // which the ends of containers count for
+	refuse_each(count_calls(&seam_records, &all));
+}
+END_TEST
+
 START_TEST(record_that_fails_in_the_finished_capture_is_an_error)
 {
 	const uint32_t n = count_calls(&seam_records, &all), in_all = seam_records.calls;
@@ -156,6 +173,26 @@ START_TEST(helper_without_room_for_a_record_is_enough_for_a_second_try)
 	for (uint32_t i = 1; i <= HELPERS_RECORDS; i += STEP) {
 		seam_fail(&seam_records, i, i);
 		expect_second_try(&seam_records);
+	}
+}
+END_TEST
+
+START_TEST(helper_whose_record_is_refused_ends_the_capture)
+{
+	seam_meeting = 4;
+	seam_records.helpers_only = true;
+	refuse_each(HELPERS_RECORDS);
+}
+END_TEST
+
+START_TEST(all_helpers_may_fail_at_once)
+{
+	seam_meeting = 4;
+	seam_records.helpers_only = true;
+	seam_record_code = KCD_EINVAL;
+	for (uint32_t i = 1; i <= HELPERS_RECORDS; i += STEP) {
+		ck_assert_int_eq(capture_failing(&seam_records, i, UINT32_MAX, &all), GS_EINVAL);
+		expect_whole(&all);
 	}
 }
 END_TEST
@@ -235,6 +272,16 @@ END_TEST
 START_TEST(panic_without_any_more_pieces_is_cut_and_says_so)
 {
 	fail_in_panic(&seam_pieces, true);
+}
+END_TEST
+
+START_TEST(record_that_is_refused_in_a_panic_is_an_error)
+{
+	seam_record_code = KCD_EINVAL;
+	for (uint32_t i = 1, n = count_calls(&seam_records, &panic); i <= n; i += STEP) {
+		ck_assert_int_eq(capture_failing(&seam_records, i, i, &panic), GS_EINVAL);
+		expect_whole(&panic);
+	}
 }
 END_TEST
 
@@ -372,6 +419,7 @@ static void add_tests(TCase *tc)
 	tcase_add_test(tc, records_without_room_again_and_again_are_a_shortage);
 	tcase_add_test(tc, piece_that_is_not_there_is_had_in_a_second_try);
 	tcase_add_test(tc, pieces_that_are_never_there_are_a_shortage);
+	tcase_add_test(tc, record_that_is_refused_is_an_error);
 	tcase_add_test(tc, allocation_that_fails_is_an_error_or_is_survived);
 	tcase_add_test(tc, allocations_that_fail_from_one_on_are_an_error_or_are_survived);
 	tcase_add_test(tc, memory_that_cannot_be_locked_is_as_good);
@@ -392,8 +440,11 @@ Suite *suite_inject(void)
 	tcase_add_test(one, panic_without_room_for_any_more_records_is_cut_and_says_so);
 	tcase_add_test(one, panic_without_a_piece_is_cut_and_says_so);
 	tcase_add_test(one, panic_without_any_more_pieces_is_cut_and_says_so);
+	tcase_add_test(one, record_that_is_refused_in_a_panic_is_an_error);
 	add_tests(four);
 	tcase_add_test(four, helper_without_room_for_a_record_is_enough_for_a_second_try);
+	tcase_add_test(four, helper_whose_record_is_refused_ends_the_capture);
+	tcase_add_test(four, all_helpers_may_fail_at_once);
 #ifndef __SANITIZE_THREAD__ // which has nothing to see in one thread
 	suite_add_tcase(s, one);
 #endif

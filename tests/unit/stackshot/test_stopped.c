@@ -92,6 +92,9 @@ static void capture_in_all_ways(void)
 	seam_fail(&seam_pieces, 20, 20);
 	expect_quiet(all, GS_OK);
 	ck_assert_uint_eq(result.tries, 2);
+	seam_fail(&seam_records, 50, 50);
+	seam_record_code = KCD_EINVAL;
+	expect_quiet(all, GS_EINVAL);
 	seam_reset();
 	guest.deaf = 1;
 	expect_quiet(all, GS_OK);
