@@ -383,6 +383,60 @@ START_TEST(memory_that_cannot_be_locked_is_as_good)
 }
 END_TEST
 
+/* --- more room for a second try --------------------------------------------------------------- */
+
+static uint32_t fail_first, fail_last;
+
+/* The first resume is that after the search. */
+static enum gs_code fail_after_first_try(struct linux_guest *g, uint32_t nth)
+{
+	(void)g;
+	if (nth == 2)
+		seam_fail(&seam_allocations, fail_first, fail_last);
+	return GS_OK;
+}
+
+/* @return whether the capture failed for it */
+static bool fail_enlarging(uint32_t first, uint32_t last)
+{
+	fail_first = first;
+	fail_last = last;
+	guest.resumes = 0;
+	guest.on_resume = fail_after_first_try;
+	session_restart();
+	ss_result_deinit(&result);
+	// what it says is looked at later: that allocates
+	enum gs_code rc = ss_capture(session, &all, &result, &error);
+	const bool failed = seam_allocations.failed;
+	seam_fail(&seam_allocations, 0, 0);
+	guest.on_resume = NULL;
+	ck_assert(failed);
+	GS_IGNORE(look_at(rc, &result));
+	expect_whole(&all);
+	expect_whole(&all);
+	return rc;
+}
+
+START_TEST(lists_that_cannot_be_enlarged_are_a_shortage)
+{
+	// more than there is room for in a new session: 1024
+	for (int32_t i = 0; i < 1100; i++)
+		lg_add_light_process(&guest, 3000 + i, &guest.threads[2]);
+	session_capture_all();
+	ck_assert_uint_eq(result.tries, 2);
+	ck_assert(picture_take(&result, &whole));
+	// the list of items, the queues, a list for each worker; what fails behind these may be
+	// survived
+	const uint32_t least = 2 + session->ordinary.workers;
+	for (uint32_t n = 1; n <= least + 5; n++) {
+		bool failed = fail_enlarging(n, n);
+
+		ck_assert(failed || n > least);
+		ck_assert(fail_enlarging(n, UINT32_MAX));
+	}
+}
+END_TEST
+
 /* --- all of it -------------------------------------------------------------------------------- */
 
 static void setup(void)
@@ -423,6 +477,7 @@ static void add_tests(TCase *tc)
 	tcase_add_test(tc, allocation_that_fails_is_an_error_or_is_survived);
 	tcase_add_test(tc, allocations_that_fail_from_one_on_are_an_error_or_are_survived);
 	tcase_add_test(tc, memory_that_cannot_be_locked_is_as_good);
+	tcase_add_test(tc, lists_that_cannot_be_enlarged_are_a_shortage);
 }
 
 Suite *suite_inject(void)
