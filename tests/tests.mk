@@ -5,13 +5,24 @@ UNIT_SUITES := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/*/*.c
 # suites with threads of their own run under ThreadSanitizer too
 TSAN_SUITES := $(filter btlog btlogs control guest qemu stackshot vmm,$(UNIT_SUITES))
 
-# Calls that go through tests/unit/stackshot/trap.c
+# Calls of the C library that go through tests/unit/stackshot/trap.c, and of ours through seam.c
 comma := ,
-TRAPPED := malloc calloc realloc reallocarray aligned_alloc free mmap munmap madvise mlock mprotect \
-           pthread_create pthread_join pthread_mutex_lock pthread_mutex_unlock pthread_cond_wait \
-           pthread_cond_signal pthread_cond_broadcast read write pread pwrite open close ioctl poll \
-           fopen fclose fwrite fputs fprintf snprintf vsnprintf
-unit_stackshot_LDFLAGS := $(TRAPPED:%=-Wl$(comma)--wrap=%)
+TRAPPED := malloc calloc realloc reallocarray aligned_alloc memalign posix_memalign strdup strndup free \
+           mmap munmap mremap madvise mlock mprotect brk sbrk btf__new qsort \
+           pthread_create pthread_join pthread_mutex_lock pthread_mutex_trylock pthread_mutex_timedlock \
+           pthread_mutex_unlock pthread_rwlock_rdlock pthread_rwlock_wrlock pthread_spin_lock \
+           pthread_cond_wait pthread_cond_timedwait pthread_cond_signal pthread_cond_broadcast \
+           sem_wait sem_post read write pread pwrite readv writev send recv sendmsg recvmsg open close \
+           ioctl poll nanosleep fopen fclose fflush fwrite fread fputs fputc puts printf vprintf fprintf \
+           vfprintf snprintf vsnprintf asprintf vasprintf
+SEAMS := ss_context_enter ss_context_leave ss_queues_reset ss_queues_take ss_piece_take \
+         kcd_append kcd_reserve kcd_append_array kcd_reserve_array kcd_append_string kcd_append_u32 \
+         kcd_append_u64 kcd_append_typedef kcd_append_chain kcd_append_items kcd_container_begin \
+         kcd_container_end kcd_writer_init kcd_writer_init_chain
+unit_stackshot_LDFLAGS := $(patsubst %,-Wl$(comma)--wrap=%,$(TRAPPED) $(SEAMS))
+
+# calls that are there to be seen must not be made into others
+$B/tests/unit/stackshot/test_stopped.o: override CFLAGS += -fno-builtin
 
 define unit_rules
 unit_$(1)_SRCS := $$(wildcard tests/unit/$(1)/*.c)
@@ -25,6 +36,15 @@ $(foreach s,$(UNIT_SUITES),$(eval $(call unit_rules,$(s))))
 # books are checked with kcdata's validator; test_faults.c lets allocations fail
 $B/tests/unit-btlog: LIBS += $(kcdata_LIBS) \
 	$(foreach f,malloc calloc realloc aligned_alloc strdup mmap,-Wl,--wrap=$f)
+
+# captures of dumps with several numbers of workers
+$B/tests/dump-workers: $B/tests/e2e/dumps/workers.o $B/tests/unit/stackshot/picture.o $B/guestshot.a
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS_$(FLAVOUR)) -o $@ $^ $(LIBS)
+
+.PHONY: dump-workers
+dump-workers: $B/tests/dump-workers
 
 .PHONY: unit-programs
 unit-programs: $(UNIT_SUITES:%=$B/tests/unit-%)
@@ -73,6 +93,7 @@ $T/kernels/%: $(SYSROOT)/.complete
 
 # memory dumps of guests with some 200, 2,000 and 10,000 threads, and what the guests said of them
 DUMP_SIZES := small medium large
+DUMP_KINDS := core kdump ram
 
 $T/dumps/%.made: tests/bench/make-dumps $T/guest.cpio $T/kernels/cloud
 	$(call say,BOOT,$(@D)/*-$*)
@@ -128,6 +149,7 @@ UNIT_RUNS := $(foreach f,asan debug,$(foreach s,$(UNIT_SUITES),'unit-$s.$f=$(cal
              'kcdata-samples=make --no-print-directory check-kcdata-samples && echo ok - every sample and made stream reads and converts as it should' \
              'kcdata-records=make --no-print-directory check-records && echo ok - docs/records.md is what the tables say' \
              'libkcdata=make --no-print-directory check-libkcdata && echo ok - libkcdata builds, links and exports its own names alone'
+dump_workers = $(BUILD)/$(HOST_ARCH)/$(1)/tests/dump-workers
 # slow, and apart from the others: beside the unit tests
 DUMPS_RUNS := 'dumps=make --no-print-directory check-dumps'
 E2E_RUNS := 'cli=PATH=$(abspath $(BUILD)/$(HOST_ARCH)/release):$$PATH tests/e2e/cli/run-table any tests/e2e/cli/*.t' \
@@ -142,7 +164,7 @@ unit-build:
 
 .PHONY: e2e-build
 e2e-build:
-	+$(Q)$(SUBMAKE) testbed-parts $T/kernels/full FLAVOUR=release all
+	+$(Q)$(SUBMAKE) testbed-parts $T/kernels/full FLAVOUR=release all dump-workers
 	+$(Q)$(SUBMAKE) ARCH=aarch64 FLAVOUR=release all
 	+$(Q)$(SUBMAKE) FLAVOUR=asan UNIT_SUITES=guest unit-programs all
 	+$(Q)$(SUBMAKE) FLAVOUR=debug UNIT_SUITES=qemu unit-programs
@@ -164,17 +186,21 @@ e2e: ## end-to-end tests with real guests (CASES="truth churn" to choose)
 check-dumps: $T/dumps/small.made
 	$(Q)status=0; \
 	tests/e2e/dumps/truth $T/dumps $(BUILD)/tests/dumps small || status=1; \
+	$(call dump_workers,release) 5 $(DUMP_KINDS:%=$T/dumps/%-small) || status=1; \
 	tests/e2e/dumps/damage $T/dumps small --part 5 --keep $(BUILD)/tests/damaged || status=1; \
 	tests/e2e/dumps/qemu-dumps $(call unit_program,asan,guest) || status=1; \
 	exit $$status
 
 .PHONY: dumps-truth
-dumps-truth: ## captures of dumps of guests with up to 10,000 threads, judged by the guests
+dumps-truth: ## captures of dumps of guests with up to 10,000 threads, judged by the guests, and with 1 to 8 workers
 	$(Q)tools/deps build demo test
-	+$(Q)$(SUBMAKE) testbed-parts FLAVOUR=release all
+	+$(Q)$(SUBMAKE) testbed-parts FLAVOUR=release all dump-workers
+	+$(Q)$(SUBMAKE) FLAVOUR=tsan dump-workers
 	+$(Q)$(MAKE) --no-print-directory $(DUMP_SIZES:%=$T/dumps/%.made)
 	$(Q)tests/run-suites $(BUILD)/tests/logs \
-	  'dumps-truth=tests/e2e/dumps/truth $T/dumps $(BUILD)/tests/dumps $(DUMP_SIZES)'
+	  'dumps-truth=tests/e2e/dumps/truth $T/dumps $(BUILD)/tests/dumps $(DUMP_SIZES)' \
+	  'dumps-workers=$(call dump_workers,release) 100 $(DUMP_KINDS:%=$T/dumps/%-small) $T/dumps/core-medium $T/dumps/core-large' \
+	  'dumps-workers.tsan=setarch -R $(call dump_workers,tsan) 100 $T/dumps/core-small $T/dumps/kdump-small'
 
 SEED ?= 1
 .PHONY: dumps-damage

@@ -239,6 +239,12 @@ static enum gs_code run_try(struct ss_engine *e, const struct ss_request *q, con
 	if (!rc && q->pid != SS_PID_ALL && e->k && !t->tasks && !t->kernel_changed &&
 	    !t->has_unseen)
 		return gs_fail(err, GS_ENOENT, "no process has pid %" PRId32, q->pid);
+	/* too little room is for the caller to see to */
+	if (rc && rc != GS_ENOSPC)
+		return gs_fail(
+			err, rc,
+			"recording the guest: %s (a mistake of guestshot itself: please report it)",
+			gs_code_name(rc));
 	return rc;
 }
 

@@ -74,11 +74,13 @@ enum gs_code ss_engine_reserve_tasks(struct ss_engine *e, uint64_t tasks)
 	if (max <= e->max_tasks)
 		return GS_OK;
 	const size_t items = ((size_t)max + 1) * sizeof(*e->item);
-	if (ss_pages_reserve(&e->item_pages, items + max * sizeof(*e->processes)) ||
-	    ss_queues_reserve(&e->queues, max))
+	if (ss_pages_reserve(&e->item_pages, items + max * sizeof(*e->processes)))
 		return GS_ENOSPC;
+	/* at once: what they pointed to is gone, also if there is no room for the rest */
 	e->item = e->item_pages.at;
 	e->processes = (void *)((uint8_t *)e->item_pages.at + items);
+	if (ss_queues_reserve(&e->queues, max))
+		return GS_ENOSPC;
 	for (uint32_t i = 0; i < e->workers; i++)
 		if (ss_worker_reserve(e->worker[i], max))
 			return GS_ENOSPC;

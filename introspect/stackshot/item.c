@@ -129,8 +129,8 @@ bool ss_is_cut(const struct ss_worker *w, enum gs_code rc)
 	return rc == GS_ETIMEDOUT || (rc == GS_ENOSPC && w->e->is_fixed);
 }
 
-static void note_cut(struct ss_worker *w, struct ss_item *item, const struct lnx_task *leader,
-		     uint32_t threads, enum gs_code rc)
+void ss_note_cut(struct ss_worker *w, struct ss_item *item, const struct lnx_task *leader,
+		 uint32_t threads, enum gs_code rc)
 {
 	struct ss_note note = ss_note_of(leader, SS_MISSING_LATE, SS_WHY_LATE_THREADS);
 
@@ -214,7 +214,7 @@ enum gs_code ss_item_close(struct ss_worker *w, struct ss_item *item, const stru
 			   const struct ss_task_record *record, uint32_t threads, enum gs_code cut)
 {
 	if (ss_is_cut(w, cut))
-		note_cut(w, item, leader, threads, cut);
+		ss_note_cut(w, item, leader, threads, cut);
 	else if (cut)
 		return cut;
 	enum gs_code rc = write_end(w, item, leader, record, cut);

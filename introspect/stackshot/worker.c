@@ -415,8 +415,12 @@ enum gs_code ss_worker_do_idle(struct ss_worker *w)
 	/* the comm is "swapper/0", the boot CPU's own: the task stands for all of them */
 	const struct ss_task_record record = ss_task_record_of(init, 0, vcpus, "swapper");
 	enum gs_code rc = ss_item_open(w, item, 0, init, &record, vcpus);
-	if (rc)
-		return ss_is_cut(w, rc) ? GS_OK : rc;
+	if (rc) {
+		if (!ss_is_cut(w, rc))
+			return rc;
+		ss_note_cut(w, item, init, vcpus, rc);
+		return GS_OK;
+	}
 	w->mm = GVA(0);
 	list_idle(w, item);
 	rc = ss_write_load_info(w);

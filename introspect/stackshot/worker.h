@@ -141,6 +141,10 @@ struct ss_note ss_note_of(const struct lnx_task *task, enum ss_missing what, enu
  */
 bool ss_is_cut(const struct ss_worker *w, enum gs_code rc);
 
+/** Note what of @p threads that were to be recorded is left out for @p rc. */
+void ss_note_cut(struct ss_worker *w, struct ss_item *item, const struct lnx_task *leader,
+		 uint32_t threads, enum gs_code rc);
+
 /** Measure the time of the item at hand, if that is asked for. */
 void ss_lap_begin(struct ss_worker *w);
 /** Nanoseconds since the last lap; 0: not asked for. */

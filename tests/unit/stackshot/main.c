@@ -14,10 +14,13 @@ int main(void)
 	srunner_add_suite(sr, suite_context());
 	srunner_add_suite(sr, suite_storage());
 	srunner_add_suite(sr, suite_parallel());
+	srunner_add_suite(sr, suite_clusters());
+	srunner_add_suite(sr, suite_stopped());
 	srunner_add_suite(sr, suite_panic());
 	srunner_add_suite(sr, suite_delta());
 	srunner_add_suite(sr, suite_accounting());
 	srunner_add_suite(sr, suite_memory());
+	srunner_add_suite(sr, suite_inject());
 	srunner_add_suite(sr, suite_faults());
 	srunner_add_suite(sr, suite_saved());
 	srunner_run_all(sr, CK_ENV);

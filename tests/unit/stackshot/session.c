@@ -4,6 +4,9 @@
 
 #include <check.h>
 
+#include "introspect/stackshot/capture.h"
+#include "tests/unit/linux/prng.h"
+
 struct linux_guest guest;
 struct ss_session *session;
 struct ss_result result;
@@ -37,6 +40,29 @@ void session_end(void)
 	lg_destroy(&guest);
 }
 
+void session_restart(void)
+{
+	ss_session_destroy(session);
+	session = NULL;
+	session_begin();
+}
+
+void session_make_crowd(uint32_t processes)
+{
+	uint64_t seed = 9;
+	int32_t pid = 1000;
+
+	lg_create(&guest, &(struct lg_form){ .seqs = true, .ram_size = UINT64_C(12) << 20 });
+	lg_populate(&guest);
+	for (uint32_t i = 0; i < processes; i++) {
+		struct lg_thread *p = lg_add_light_process(&guest, pid++, &guest.threads[2]);
+		uint32_t more = i % 10 == 0 ? 40 : (uint32_t)prng_below(&seed, i % 3 ? 3 : 14);
+
+		while (more--)
+			lg_add_light_thread(&guest, p, pid++, &guest.threads[2]);
+	}
+}
+
 struct ss_request session_request(int32_t pid)
 {
 	return (struct ss_request){ .version = SS_REQUEST_VERSION,
@@ -57,6 +83,9 @@ enum gs_code session_capture_only(const struct ss_request *request)
 	error = (struct gs_error){ 0 };
 	enum gs_code rc = ss_capture(session, request, &result, &error);
 	ck_assert_int_eq(guest.m.stop_depth, 0);
+	ck_assert_int_eq(ss_context_state(&session->ordinary.context), SS_INACTIVE);
+	ck_assert_uint_eq(session->ordinary.context.joined, 0);
+	ck_assert_int_eq(ss_context_state(&session->panic.context), SS_INACTIVE);
 	if (rc) {
 		ck_assert_ptr_null(result.data);
 		ck_assert_int_eq(error.code, rc);

@@ -19,6 +19,14 @@ void session_make(const struct lg_form *form);
 void session_begin(void);
 void session_end(void);
 void session_setup(void); /* the default guest */
+/** A new session over the same guest, with session_options as they are now. */
+void session_restart(void);
+
+/**
+ * Make a guest without a session: the default one's processes, and so many more of all sizes, with
+ * some five threads each.
+ */
+void session_make_crowd(uint32_t processes);
 
 /** Requests of all processes, or of one. */
 struct ss_request session_request(int32_t pid);
@@ -32,7 +40,10 @@ enum gs_code session_capture(int32_t pid);
 /** The same with a request of one's own. */
 enum gs_code session_capture_with(const struct ss_request *request);
 
-/** The same without reading it into view, which takes longer than many a capture. */
+/**
+ * The same without reading it into view, which takes longer than many a capture. Checks that no
+ * worker is left at work.
+ */
 enum gs_code session_capture_only(const struct ss_request *request);
 
 /** ... that must be good. */

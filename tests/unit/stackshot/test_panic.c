@@ -2,9 +2,9 @@
 /* Captures of a guest that dies, also in the middle of an ordinary one. */
 #include <string.h>
 
+#include "tests/unit/stackshot/seam.h"
 #include "tests/unit/stackshot/session.h"
 #include "tests/unit/stackshot/suites.h"
-#include "tests/unit/stackshot/trap.h"
 
 static struct ss_request panic_request(void)
 {
@@ -167,24 +167,17 @@ START_TEST(panic_capture_allocates_nothing_while_the_guest_is_stopped_and_no_buf
 {
 	session_capture_all();
 	ck_assert_int_eq(capture_panic(), GS_OK);
-	trap_reset();
 	ss_result_deinit(&result);
 	struct ss_request q = panic_request();
-	trap_reset();
+	seam_reset();
 	guest.ops.vcpu_regs = guest.memory_ops->vcpu_regs; // its assertion allocates
 	enum gs_code rc = ss_capture(session, &q, &result, &error);
-	uint32_t allocations = trap_allocations;
+	uint32_t allocations = seam_allocations.calls;
 	ck_assert_int_eq(rc, GS_OK);
 	// the finished stream, and what its names need: a handful
 	ck_assert_uint_lt(allocations, 60);
 }
 END_TEST
-
-static void teardown(void)
-{
-	trap_reset();
-	session_end();
-}
 
 Suite *suite_panic(void)
 {
@@ -192,7 +185,7 @@ Suite *suite_panic(void)
 	TCase *tc = tcase_create("panic");
 
 	tcase_set_timeout(tc, 300);
-	tcase_add_checked_fixture(tc, session_setup, teardown);
+	tcase_add_checked_fixture(tc, session_setup, session_end);
 	tcase_add_test(tc, panic_capture_is_a_whole_one);
 	tcase_add_test(tc, first_capture_of_a_session_may_be_a_panic);
 	tcase_add_test(tc, ordinary_capture_stands_aside_for_a_panic);

@@ -7,7 +7,7 @@
 #include "tests/unit/linux/prng.h"
 #include "tests/unit/stackshot/session.h"
 #include "tests/unit/stackshot/suites.h"
-#include "tests/unit/stackshot/trap.h"
+#include "tests/unit/stackshot/seam.h"
 
 #define SAVE	 KCD_SS_SAVE_IN_KERNEL_BUFFER
 #define RETRIEVE KCD_SS_RETRIEVE_EXISTING_BUFFER
@@ -231,10 +231,11 @@ START_TEST(any_allocation_that_fails_saves_nothing_or_all)
 	session_capture_all();				   // the kernel is known from here on
 	do {
 		ss_result_deinit(&result);
-		trap_fail_at = ++n;
+		n++;
+		seam_fail(&seam_allocations, n, n);
 		enum gs_code rc = ss_capture(session, &q, &result, &error);
-		allocations = trap_allocations;
-		trap_reset();
+		allocations = seam_allocations.calls;
+		seam_reset();
 		ck_assert(!rc || rc == GS_ENOSPC);
 		ck_assert_int_eq(saved_now() != 0, !rc);
 		ck_assert_ptr_null(result.data);
@@ -382,7 +383,7 @@ END_TEST
 
 static void teardown(void)
 {
-	trap_reset();
+	seam_reset();
 	session_end();
 }
 

@@ -7,6 +7,7 @@
 #include "introspect/stackshot/queue.h"
 #include "introspect/stackshot/storage.h"
 #include "tests/unit/linux/prng.h"
+#include "tests/unit/stackshot/difficulty.h"
 #include "tests/unit/stackshot/suites.h"
 
 static struct ss_storage st;
@@ -197,11 +198,6 @@ static void put_all(void)
 	ss_queues_close(&qs);
 }
 
-static uint32_t class_of(uint32_t threads)
-{
-	return threads < 3 ? 0 : threads < 10 ? 1 : threads < 32 ? 2 : 3;
-}
-
 START_TEST(big_clusters_take_from_the_hard_end_and_little_ones_from_the_easy_end)
 {
 	static const enum ss_cluster_kind kinds[] = { SS_CLUSTER_SAME, SS_CLUSTER_BIG,
@@ -218,8 +214,8 @@ START_TEST(big_clusters_take_from_the_hard_end_and_little_ones_from_the_easy_end
 			seen[got[i]] = true;
 			if (!i)
 				continue;
-			uint32_t last = class_of(threads_of[got[i - 1]]);
-			uint32_t now = class_of(threads_of[got[i]]);
+			uint32_t last = difficulty_of(threads_of[got[i - 1]]);
+			uint32_t now = difficulty_of(threads_of[got[i]]);
 			ck_assert(kinds[k] == SS_CLUSTER_LITTLE ? now >= last : now <= last);
 		}
 	}

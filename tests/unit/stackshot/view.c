@@ -455,7 +455,11 @@ static void check_counts(const struct view *v, const struct ss_result *r)
 
 void view_read(struct view *v, const struct ss_result *r)
 {
-	memset(v, 0, sizeof(*v));
+	// not the lists: what is put there is put whole, and clearing megabytes takes longer than a
+	// capture
+	const size_t counts = offsetof(struct view, tasks);
+
+	memset((char *)v + counts, 0, sizeof(*v) - counts);
 	parse(v, r);
 	check_ids(v);
 	for (uint32_t i = 0; i < v->threads; i++)

@@ -70,8 +70,8 @@ struct view {
 	struct view_same same[VIEW_THREADS];
 	uint64_t same_task[VIEW_TASKS];
 	struct kcd_latency_cpu worker[SS_WORKERS_MAX];
-	struct kcd_latency_collection_v2 latency;
 	uint32_t tasks, threads, vcpus, missing_count, symbols, same_count, same_tasks, workers;
+	struct kcd_latency_collection_v2 latency;
 	bool is_delta;
 	uint64_t since_ns, start_ns;
 	struct view_table table[VIEW_TABLES];
