@@ -208,6 +208,8 @@ static enum gs_code run_ready(struct ss_engine *e, struct gs_error *err)
 		return gs_wrap(err, rc, "stopping the guest");
 	}
 	t->start_ns = e->worker[0]->times.begin_ns = gs_clock_ns();
+	if (e->helping)
+		ss_pool_avoid_own_cpu(e->pool);
 	t->wall_us = gs_clock_wall_us();
 	t->stop_ns = t->start_ns - start;
 	rc = ss_collect(e);

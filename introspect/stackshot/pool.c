@@ -3,6 +3,7 @@
 #include "introspect/stackshot/pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -25,6 +26,8 @@ struct ss_pool {
 	bool quit;
 	uint32_t threads; /* started */
 	struct thread *thread;
+	cpu_set_t cpus;	 /* that the process may use */
+	int avoided_cpu; /* of these, the one that the threads keep off; -1: none */
 };
 
 static void *thread_main(void *arg)
@@ -68,6 +71,10 @@ enum gs_code ss_pool_create(uint32_t threads, void (*run)(void *arg, uint32_t th
 	if (!p)
 		return gs_fail(err, GS_ENOSPC, "out of memory");
 	p->run = run;
+	p->avoided_cpu = -1;
+	/* fails on machines of more than 1,024 CPUs; it is only a matter of speed */
+	if (sched_getaffinity(0, sizeof(p->cpus), &p->cpus))
+		CPU_ZERO(&p->cpus);
 	p->arg = arg;
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->wake, NULL);
@@ -113,4 +120,18 @@ void ss_pool_run(struct ss_pool *p)
 	p->round++;
 	pthread_cond_broadcast(&p->wake);
 	pthread_mutex_unlock(&p->lock);
+}
+
+void ss_pool_avoid_own_cpu(struct ss_pool *p)
+{
+	const int cpu = sched_getcpu();
+	cpu_set_t others = p->cpus;
+
+	if (cpu < 0 || cpu >= CPU_SETSIZE || cpu == p->avoided_cpu || !CPU_ISSET(cpu, &others) ||
+	    CPU_COUNT(&others) < 2)
+		return;
+	CPU_CLR(cpu, &others);
+	for (uint32_t i = 0; i < p->threads; i++)
+		(void)pthread_setaffinity_np(p->thread[i].id, sizeof(others), &others);
+	p->avoided_cpu = cpu;
 }

@@ -5,9 +5,9 @@
 
 /*
  * The threads are made once and sleep on a condition variable of the pool's own. They are woken
- * before the guest is stopped; within the stopped interval the pool is not used.
+ * before the guest is stopped; within the stopped interval only ss_pool_avoid_own_cpu() is.
  *
- * Threads: one at a time calls ss_pool_create(), _run() and _destroy().
+ * Threads: one at a time calls ss_pool_create(), the others.
  */
 
 #include <stdint.h>
@@ -31,5 +31,15 @@ void ss_pool_destroy(struct ss_pool *pool);
 
 /** Have each thread do its work once; returns at once. All must have finished the one before. */
 void ss_pool_run(struct ss_pool *pool);
+
+/**
+ * Keep the threads off the CPU that the calling thread is on. While the guest runs, its vCPUs have all
+ * CPUs, and a thread that is woken waits for any of them; when they leave, it may still be in the queue
+ * of the one where the caller collects, with others idle. Does nothing where there is one CPU, or where
+ * it was the same the last time.
+ *
+ * Legal while the guest is stopped: a system call for each thread, if that.
+ */
+void ss_pool_avoid_own_cpu(struct ss_pool *pool);
 
 #endif

@@ -11,6 +11,13 @@
 
 #define SMALL_RAM (UINT64_C(5) << 18) /* 1.25 MiB: what there is of the guest, and no more */
 
+/* Searches with a read that fails, about: each makes a session anew. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define SEARCHES 300
+#else
+#define SEARCHES 1500
+#endif
+
 static uint64_t reads_to_find, reads_in_all;
 static uint64_t step;		  /* from one read of a later capture that fails to the next */
 static struct ss_request request; /* what is captured */
@@ -122,7 +129,8 @@ static uint64_t step_of(uint64_t reads, uint64_t most)
 
 START_TEST(any_read_that_fails_once_in_search_or_capture_is_survived)
 {
-	for (uint64_t n = 1; n <= reads_in_all; n += n < 300 ? 1 : step_of(reads_in_all, 1500)) {
+	for (uint64_t n = 1; n <= reads_in_all;
+	     n += n < 300 ? 1 : step_of(reads_in_all, SEARCHES)) {
 		session_restart();
 		fail_reads(n, n);
 		capture_and_judge(true);
@@ -138,7 +146,8 @@ END_TEST
 
 START_TEST(all_reads_from_one_on_that_fail_in_search_or_capture_are_survived)
 {
-	for (uint64_t n = 1; n <= reads_in_all; n += n < 300 ? 1 : step_of(reads_in_all, 1500)) {
+	for (uint64_t n = 1; n <= reads_in_all;
+	     n += n < 300 ? 1 : step_of(reads_in_all, SEARCHES)) {
 		session_restart();
 		fail_reads(n, UINT64_MAX);
 		capture_and_judge(false);
