@@ -240,13 +240,13 @@ soak-btlog: ## long: random operations on a backtrace library beside a model of 
 	$(Q)SUITE_TIMEOUT=14400 tests/run-suites $(BUILD)/tests/logs $(foreach f,asan tsan,\
 	  'soak-btlog.$f=CK_RUN_CASE=model BTL_MODEL_OPS=10000000 setarch -R $(call unit_program,$f,btlog)')
 
-# a known mix of work at the rate and for the time that people sample
+# a known mix of work at the rate and for the time that people sample; no more vCPUs than the emulated host has CPUs
 .PHONY: soak-sampling
 soak: soak-sampling
 soak-sampling: ## long: shares of a known mix from 60 s of samples at 99 Hz
 	$(Q)tools/deps build demo test
 	$(Q)$(MAKE) --no-print-directory e2e-build
-	$(Q)E2E_SETTINGS="SAMPLE_SECONDS=60 SAMPLE_HZ=99" tests/run-suites $(BUILD)/tests/logs \
+	$(Q)E2E_SETTINGS="SAMPLE_SECONDS=60 SAMPLE_HZ=99 SAMPLE_CPUS=2" tests/run-suites $(BUILD)/tests/logs \
 	  'soak-sampling=tests/e2e/run $(BUILD)/tests/soak-sampling sampling'
 
 .PHONY: check

@@ -6,9 +6,9 @@
 # shellcheck source=e2e/lib.sh
 . ./lib.sh
 
-seconds=${SAMPLE_SECONDS:-20} hz=${SAMPLE_HZ:-20}
+seconds=${SAMPLE_SECONDS:-20} hz=${SAMPLE_HZ:-20} cpus=${SAMPLE_CPUS:-4}
 
-guest_start mix cloud '' --cpus 4 --clusters 2 --memory 512M --control "$ctl"
+guest_start mix cloud '' --cpus "$cpus" --clusters 2 --memory 512M --control "$ctl"
 await READY
 say 'mix on'
 await 'MIX on'
