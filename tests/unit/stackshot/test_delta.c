@@ -698,30 +698,13 @@ START_TEST(any_number_of_workers_makes_the_same_delta)
 }
 END_TEST
 
-static enum gs_code arm(struct linux_guest *g, uint32_t nth)
-{
-	(void)g;
-	(void)nth;
-	trap_arm();
-	return GS_OK;
-}
-
-static enum gs_code disarm(struct linux_guest *g, uint32_t nth)
-{
-	(void)g;
-	(void)nth;
-	trap_set = false;
-	return GS_OK;
-}
-
 START_TEST(delta_allocates_nothing_while_the_guest_is_stopped)
 {
 	uint64_t base = full();
 
 	guest.ops.vcpu_regs = guest.memory_ops->vcpu_regs; // its assertion allocates
 	trap_reset();
-	guest.on_stop = arm;
-	guest.on_resume = disarm;
+	trap_while_stopped(&guest);
 	for (int i = 0; i < 5; i++) {
 		runs(WAITER);
 		base = delta(base);

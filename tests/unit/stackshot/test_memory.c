@@ -632,22 +632,6 @@ END_TEST
 
 /* --- the stopped interval --------------------------------------------------------------------- */
 
-static enum gs_code set_trap(struct linux_guest *g, uint32_t nth)
-{
-	(void)g;
-	(void)nth;
-	trap_arm();
-	return GS_OK;
-}
-
-static enum gs_code clear_trap(struct linux_guest *g, uint32_t nth)
-{
-	(void)g;
-	(void)nth;
-	trap_set = false;
-	return GS_OK;
-}
-
 START_TEST(nothing_is_allocated_or_locked_while_tables_are_copied)
 {
 	struct ss_request q = session_request(100);
@@ -656,8 +640,7 @@ START_TEST(nothing_is_allocated_or_locked_while_tables_are_copied)
 	*word(at.l0, 9) = (LG_RAM - 0x1000) | 3; // something that is missing, too
 	trap_reset();
 	guest.ops.vcpu_regs = guest.memory_ops->vcpu_regs; // its assertion allocates
-	guest.on_stop = set_trap;
-	guest.on_resume = clear_trap;
+	trap_while_stopped(&guest);
 	for (int round = 0; round < 4; round++) {
 		q.pid = round % 2 ? SS_PID_ALL : 100;
 		q.flags = round % 2 ? FLAGS : ALL_FLAGS;

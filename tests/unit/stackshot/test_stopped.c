@@ -49,22 +49,6 @@ static void use_callback(void)
 
 /* --- calls of the C library ------------------------------------------------------------------- */
 
-static enum gs_code set_trap(struct linux_guest *g, uint32_t nth)
-{
-	(void)g;
-	(void)nth;
-	trap_arm();
-	return GS_OK;
-}
-
-static enum gs_code clear_trap(struct linux_guest *g, uint32_t nth)
-{
-	(void)g;
-	(void)nth;
-	trap_set = false;
-	return GS_OK;
-}
-
 static void expect_quiet(struct ss_request q, enum gs_code wanted)
 {
 	trap_reset();
@@ -104,8 +88,7 @@ static void capture_in_all_ways(void)
 
 static void capture_with_all_numbers_of_workers(void)
 {
-	guest.on_stop = set_trap;
-	guest.on_resume = clear_trap;
+	trap_while_stopped(&guest);
 	for (size_t i = 0; i < ARRAY_SIZE(worker_counts); i++) {
 		session_options.workers = worker_counts[i];
 		session_restart();
@@ -266,8 +249,7 @@ START_TEST(trap_traps_helpers_at_work)
 	use_callback();
 	session_options.workers = 4;
 	session_restart();
-	guest.on_stop = set_trap;
-	guest.on_resume = clear_trap;
+	trap_while_stopped(&guest);
 	seam_meeting = 4;
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		misbehave = calls[i].call;

@@ -43,6 +43,28 @@ static bool is_to_wait(const char *name)
 	return strncmp(name, "pthread_", 8) == 0 || strncmp(name, "sem_", 4) == 0;
 }
 
+static enum gs_code arm_at_stop(struct linux_guest *g, uint32_t nth)
+{
+	(void)g;
+	(void)nth;
+	trap_arm();
+	return GS_OK;
+}
+
+static enum gs_code disarm_at_resume(struct linux_guest *g, uint32_t nth)
+{
+	(void)g;
+	(void)nth;
+	trap_set = false;
+	return GS_OK;
+}
+
+void trap_while_stopped(struct linux_guest *g)
+{
+	g->on_stop = arm_at_stop;
+	g->on_resume = disarm_at_resume;
+}
+
 static void note(const char *name)
 {
 	if (!atomic_load(&trap_set))

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tests/unit/linux/linux_guest.h"
+
 /*
  * The program is linked so that calls of the functions in trap.c come here first (--wrap, see
  * tests/tests.mk); they go on to the real ones. What a library does in itself is not seen: system
@@ -25,5 +27,8 @@ extern _Atomic uint32_t trap_calls;
 extern _Atomic(const char *) trap_first;
 
 void trap_reset(void);
+
+/** Have the trap armed while a guest is stopped; replaces its hooks. */
+void trap_while_stopped(struct linux_guest *g);
 
 #endif
