@@ -19,6 +19,7 @@
 static void marks_deinit(struct ss_marks *m)
 {
 	free(m->mark);
+	free(m->slot);
 	*m = (struct ss_marks){ 0 };
 }
 
@@ -28,53 +29,61 @@ void ss_history_deinit(struct ss_history *h)
 	marks_deinit(&h->threads);
 }
 
-/* Room for @p count marks, at most half of it used. @return false: out of memory */
+/* Room for @p count marks. @return false: out of memory */
 static bool marks_init(struct ss_marks *m, uint64_t count)
 {
-	uint32_t room = 64;
+	uint32_t slots = 64;
 
-	while (room < count * 2)
-		room *= 2;
-	*m = (struct ss_marks){ .mark = calloc(room, sizeof(*m->mark)), .room = room };
+	while (slots < count * 2)
+		slots *= 2;
+	*m = (struct ss_marks){ .mark = calloc(gs_max(count, 1), sizeof(*m->mark)),
+				.max = (uint32_t)count,
+				.slot = calloc(slots, sizeof(*m->slot)),
+				.slots = slots };
 	/* without random bytes a guest could slow its own deltas down, by PROBES_MAX */
 	if (getrandom(&m->multiplier, sizeof(m->multiplier), GRND_NONBLOCK) < 0)
 		m->multiplier = UINT64_C(0x9e3779b97f4a7c15);
 	m->multiplier |= 1;
-	return m->mark != NULL;
+	return m->mark && m->slot;
 }
 
-/* The mark of an id, or the free one for it; NULL: there is none near its place. */
-static struct ss_mark *probe(const struct ss_marks *m, uint64_t id)
+/* The slot of an id, or the free one for it; NULL: there is none near its place. */
+static uint32_t *probe(const struct ss_marks *m, uint64_t id)
 {
-	uint32_t at = m->room ? (uint32_t)(id * m->multiplier >> 32) : 0;
+	uint32_t at = (uint32_t)(id * m->multiplier >> 32);
 
-	for (uint32_t i = 0; i < PROBES_MAX && i < m->room; i++) {
-		struct ss_mark *mark = &m->mark[(at + i) & (m->room - 1)];
+	for (uint32_t i = 0; i < PROBES_MAX && i < m->slots; i++) {
+		uint32_t *slot = &m->slot[(at + i) & (m->slots - 1)];
 
-		if (mark->id == id || !mark->id)
-			return mark;
+		if (!*slot || m->mark[*slot - 1].id == id)
+			return slot;
 	}
 	return NULL;
 }
 
 static struct ss_mark *find(const struct ss_marks *m, uint64_t id)
 {
-	struct ss_mark *mark = probe(m, id);
+	const uint32_t *slot = probe(m, id);
 
-	return mark && mark->id ? mark : NULL;
+	return slot && *slot ? &m->mark[*slot - 1] : NULL;
 }
 
 /* A free mark for an id. Of two with one id neither can be told from the other: NULL, and both never. */
 static struct ss_mark *add(struct ss_marks *m, uint64_t id)
 {
-	struct ss_mark *mark = id ? probe(m, id) : NULL;
+	uint32_t *slot = id ? probe(m, id) : NULL;
 
-	if (!mark)
+	if (!slot)
 		return NULL;
-	if (mark->id) {
-		mark->since_ns = SS_SINCE_NEVER;
+	if (*slot) {
+		m->mark[*slot - 1].since_ns = SS_SINCE_NEVER;
 		return NULL;
 	}
+	if (m->count == m->max)
+		return NULL; /* more than were counted: a list that loops */
+	struct ss_mark *mark = &m->mark[m->count++];
+
+	*slot = m->count;
 	mark->id = id;
 	return mark;
 }
@@ -120,11 +129,10 @@ struct ss_mark *ss_history_thread(const struct ss_history *h, uint64_t id,
 /* What was found the same is in no record of the capture. */
 static void keep_seen(struct ss_marks *now, const struct ss_marks *before, uint64_t start_ns)
 {
-	for (uint32_t i = 0; i < before->room; i++) {
+	for (uint32_t i = 0; i < before->count; i++) {
 		const struct ss_mark *old = &before->mark[i];
 
-		if (!old->id ||
-		    atomic_load_explicit(&old->seen_ns, memory_order_relaxed) != start_ns)
+		if (atomic_load_explicit(&old->seen_ns, memory_order_relaxed) != start_ns)
 			continue;
 		struct ss_mark *m = add(now, old->id);
 		if (m) {

@@ -27,8 +27,8 @@ struct ss_engine;
 
 /** A process or a thread. */
 struct ss_mark {
-	uint64_t id;	   /* of its container; 0: free, as the idle task is not remembered */
-	uint64_t since_ns; /* start of the capture from which on it has been the same */
+	uint64_t id;		  /* of its container; not 0, as the idle task is not remembered */
+	uint64_t since_ns;	  /* start of the capture from which on it has been the same */
 	_Atomic uint64_t seen_ns; /* start of the last delta that found it the same */
 	union {
 		struct ss_task_record task;
@@ -37,9 +37,11 @@ struct ss_mark {
 };
 
 struct ss_marks {
-	struct ss_mark *mark; /* hashed by id */
-	uint32_t room;	      /* 0, or a power of two */
-	uint64_t multiplier;  /* not known to the guest, which chooses the ids */
+	struct ss_mark *mark;
+	uint32_t count, max;
+	uint32_t *slot;	     /* hashed by id: index of the mark + 1; 0: free */
+	uint32_t slots;	     /* 0, or a power of two */
+	uint64_t multiplier; /* not known to the guest, which chooses the ids */
 };
 
 struct ss_history {
