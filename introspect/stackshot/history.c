@@ -41,16 +41,28 @@ static bool marks_init(struct ss_marks *m, uint64_t count)
 				.slot = calloc(slots, sizeof(*m->slot)),
 				.slots = slots };
 	/* without random bytes a guest could slow its own deltas down, by PROBES_MAX */
-	if (getrandom(&m->multiplier, sizeof(m->multiplier), GRND_NONBLOCK) < 0)
-		m->multiplier = UINT64_C(0x9e3779b97f4a7c15);
-	m->multiplier |= 1;
+	if (getrandom(&m->seed, sizeof(m->seed), GRND_NONBLOCK) < 0)
+		m->seed = UINT64_C(0x9e3779b97f4a7c15);
 	return m->mark && m->slot;
+}
+
+/*
+ * Ids of processes that were started one after another are as far apart as these: a product alone may
+ * put them all in one place. The steps of splitmix64.
+ */
+static uint32_t hash(const struct ss_marks *m, uint64_t id)
+{
+	uint64_t x = id ^ m->seed;
+
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return (uint32_t)(x ^ x >> 31);
 }
 
 /* The slot of an id, or the free one for it; NULL: there is none near its place. */
 static uint32_t *probe(const struct ss_marks *m, uint64_t id)
 {
-	uint32_t at = (uint32_t)(id * m->multiplier >> 32);
+	const uint32_t at = hash(m, id);
 
 	for (uint32_t i = 0; i < PROBES_MAX && i < m->slots; i++) {
 		uint32_t *slot = &m->slot[(at + i) & (m->slots - 1)];

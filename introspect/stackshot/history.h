@@ -39,9 +39,9 @@ struct ss_mark {
 struct ss_marks {
 	struct ss_mark *mark;
 	uint32_t count, max;
-	uint32_t *slot;	     /* hashed by id: index of the mark + 1; 0: free */
-	uint32_t slots;	     /* 0, or a power of two */
-	uint64_t multiplier; /* not known to the guest, which chooses the ids */
+	uint32_t *slot; /* hashed by id: index of the mark + 1; 0: free */
+	uint32_t slots; /* 0, or a power of two */
+	uint64_t seed;	/* not known to the guest, which chooses the ids */
 };
 
 struct ss_history {
