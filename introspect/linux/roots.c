@@ -79,6 +79,24 @@ static void find_runqueues(struct lnx_kernel *k, struct lnx_view *v)
 		k->runqueues[k->runqueues_count++] = GVA(found[i]);
 }
 
+/*
+ * Without CONFIG_KALLSYMS_ALL the list's head has no symbol. module_get_kallsym() walks the list and
+ * uses no other variable (kernel/module.c, kernel/module/kallsyms.c, 5.10 to 7.3).
+ */
+static void find_module_list(struct lnx_kernel *k, struct lnx_view *v)
+{
+	uint64_t found[ADDRESSES_MAX], address;
+	uint32_t n;
+
+	if (!kallsyms_find(&k->ks, "modules", &address)) {
+		k->module_list[k->module_lists++] = GVA(address);
+		return;
+	}
+	n = decode_addresses_of(v, "module_get_kallsym", 0, found);
+	for (uint32_t i = 0; i < n && k->module_lists < LNX_MODULE_LISTS_MAX; i++)
+		k->module_list[k->module_lists++] = GVA(found[i]);
+}
+
 /* The one task whose pid is 0 and which is on the list of all: neighbours must point back at it. */
 static bool is_init_task(struct lnx_view *v, gva_t address)
 {
@@ -167,5 +185,6 @@ enum gs_code lnx_find_roots(struct lnx_finder *f)
 	lnx_view_init(&v, k, f->g);
 	find_percpu(k, &v);
 	find_runqueues(k, &v);
+	find_module_list(k, &v);
 	return find_init_task(f, &v);
 }
