@@ -16,8 +16,6 @@
 
 /* More than all modules may have together: the region they are in is 2 GiB, the largest one 100 MiB. */
 #define TEXT_SIZE_MAX (UINT64_C(256) << 20)
-/* Bytes of names of a module: a symbol's is at most LNX_SYMBOL_MAX. */
-#define STRTAB_SIZE_MAX (UINT32_C(128) << 20)
 
 /* Read at once; half of what a stack frame may have. */
 #define SYMBOLS_AT_ONCE 40
@@ -62,7 +60,7 @@ static gva_t member_of(const struct lnx_kernel *k, gva_t module, enum lnx_member
 	return GVA(module.a + field(k, m)->offset);
 }
 
-/* Element of mem[]. The array is as long as it has kinds: what is left says how long each is. */
+/* Element of mem[]. The array has one for each kind, so that its size says how long each is. */
 static enum gs_code read_memory(struct lnx_view *v, struct lnx_module *m, uint32_t element,
 				enum lnx_module_part part)
 {
@@ -244,16 +242,20 @@ static enum lnx_module_part part_of(const struct lnx_module *m, uint64_t address
 
 /*
  * Whether a name counts: the kernel passes over names that are empty and those that only mark what is
- * code and what is data (is_mapping_symbol() in include/linux/module_symbol.h).
+ * code and what is data (is_mapping_symbol() in include/linux/module_symbol.h). One that cannot be read
+ * does: else what it covers would get the name of the function before it.
  */
 static bool is_named(struct lnx_view *v, gva_t name)
 {
-	char c[2];
+	char first, second;
 
-	if (lnx_read(v, name, c, sizeof(c)))
-		return false;
-	return c[0] && c[0] != '$' && !(c[0] == '.' && c[1] == 'L') &&
-	       !(c[0] == 'L' && c[1] == '0');
+	if (lnx_read(v, name, &first, 1))
+		return true;
+	if (first != '.' && first != 'L')
+		return first && first != '$';
+	if (lnx_read(v, GVA(name.a + 1), &second, 1))
+		return true;
+	return second != (first == '.' ? 'L' : '0');
 }
 
 static bool add_symbol(struct lnx_module_symbols *s, struct lnx_module_symbol symbol)
@@ -282,7 +284,6 @@ static enum gs_code take_symbols(struct lnx_view *v, const struct lnx_module *m,
 
 		/* the first one is none (ELF) */
 		if (!symbol.index || entry[i].st_shndx == SHN_UNDEF ||
-		    symbol.name >= STRTAB_SIZE_MAX ||
 		    part_of(m, symbol.value) == LNX_MODULE_PARTS ||
 		    !is_named(v, GVA(s->strtab.a + symbol.name)))
 			continue;
@@ -326,7 +327,7 @@ static enum gs_code find_table(struct lnx_view *v, const struct lnx_module *m, s
 		return GS_EFAULT;
 	/* the names are aligned to nothing */
 	if (!lnx_is_object(k, t->symtab) || !lnx_is_object(k, t->strtab & ~UINT64_C(7)) ||
-	    t->strtab > ~(uint64_t)STRTAB_SIZE_MAX)
+	    t->strtab > ~(uint64_t)UINT32_MAX)
 		return GS_EMALFORMED;
 	return t->count > LNX_MODULE_SYMBOLS_MAX ? GS_ETOOBIG : GS_OK;
 }

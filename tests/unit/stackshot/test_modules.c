@@ -223,6 +223,47 @@ START_TEST(tables_of_any_size_end)
 }
 END_TEST
 
+static bool is_right(const char *name, const char *right)
+{
+	return strcmp(name, right) == 0 || strncmp(name, "0x", 2) == 0;
+}
+
+START_TEST(any_read_that_fails_costs_names_and_gives_no_wrong_ones)
+{
+	static const char *const right[] = { "one_open+0xc0 [one]", "one_read+0x20 [one]",
+					     LG_NAME_64 "+0x100 [one]", "two_work+0x10 [two]",
+					     "two_init+0x20 [two]" };
+	uint32_t whole = 0, named = 0;
+
+	lg_unmap_host(&guest);
+	session_capture_all();
+	for (uint64_t n = 1;; n++) {
+		guest.reads = 0;
+		guest.fail_first = guest.fail_last = n;
+		ck_assert_int_eq(session_capture(SS_PID_ALL), GS_OK);
+		if (guest.reads < n)
+			break;
+		for (uint32_t i = 0; i < view.threads; i++) {
+			const struct view_thread *t = &view.thread[i];
+
+			if (t->r.tid != 102 || t->frames.count != ARRAY_SIZE(right) + 2)
+				continue;
+			whole++;
+			for (uint32_t f = 0; f < ARRAY_SIZE(right); f++) {
+				const char *name = view_name(&view, t, f + 1);
+
+				ck_assert_msg(is_right(name, right[f]), "read %d: %s", (int)n,
+					      name);
+				named += !strcmp(name, right[f]);
+			}
+		}
+	}
+	ck_assert_uint_gt(whole, 100);
+	ck_assert_uint_gt(named, whole * 2);
+	ck_assert_uint_lt(named, whole * ARRAY_SIZE(right));
+}
+END_TEST
+
 START_TEST(panic_capture_names_modules)
 {
 	struct ss_request q = session_request(SS_PID_ALL);
@@ -252,6 +293,7 @@ Suite *suite_modules(void)
 	tcase_add_test(tc, module_that_comes_before_the_stop_names_nothing);
 	tcase_add_test(tc, other_modules_keep_their_names);
 	tcase_add_test(tc, tables_of_any_size_end);
+	tcase_add_test(tc, any_read_that_fails_costs_names_and_gives_no_wrong_ones);
 	tcase_add_test(tc, panic_capture_names_modules);
 	suite_add_tcase(s, tc);
 	return s;
