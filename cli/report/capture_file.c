@@ -285,6 +285,16 @@ static void load_symbols(struct loader *l, const struct kcd_item *it)
 	}
 }
 
+static void load_modules(struct loader *l, const struct kcd_item *it)
+{
+	struct ss_module_record *m = APPEND(l, modules, module_count, it->count);
+
+	for (uint32_t i = 0; m && i < it->count; i++) {
+		kcd_item_copy_elem(it, i, &m[i], sizeof(m[i]));
+		m[i].name[sizeof(m[i].name) - 1] = '\0';
+	}
+}
+
 static void load_vcpus(struct loader *l, const struct kcd_item *it)
 {
 	struct ss_vcpu_record *v = APPEND(l, vcpus, vcpu_count, it->count);
@@ -347,6 +357,7 @@ static size_t least_element(uint32_t type)
 	case SS_RECORD_FRAME_KIND: return sizeof(struct ss_frame_kind_record);
 	case SS_RECORD_SYMBOL:
 	case SS_RECORD_LONG_SYMBOL: return sizeof(struct ss_symbol_record);
+	case SS_RECORD_MODULE: return sizeof(struct ss_module_record);
 	case SS_RECORD_VCPU: return sizeof(struct ss_vcpu_record);
 	case SS_RECORD_MISSING: return sizeof(struct ss_missing_record);
 	case KCD_SS_THREAD_DELTA_SNAPSHOT: return KCD_SS_THREAD_DELTA_V2_SIZE;
@@ -400,6 +411,7 @@ static void load_array(struct loader *l, const struct kcd_item *it)
 	switch (it->elem_type) {
 	case SS_RECORD_SYMBOL:
 	case SS_RECORD_LONG_SYMBOL: load_symbols(l, it); return;
+	case SS_RECORD_MODULE: load_modules(l, it); return;
 	case SS_RECORD_VCPU: load_vcpus(l, it); return;
 	case SS_RECORD_MISSING: load_missing(l, it); return;
 	case KCD_SS_NONRUNNABLE_TASKS: load_still_tasks(l, it); return;
@@ -422,44 +434,71 @@ static void load_item(struct loader *l, const struct kcd_item *it)
 	}
 }
 
-/* --- symbols --- */
+/* --- symbols and modules --- */
 
-static int compare_symbols(const void *a, const void *b)
+/* What both begin with. */
+struct range {
+	uint64_t start, size;
+};
+
+_Static_assert(offsetof(struct rep_symbol, start) == 0 && offsetof(struct rep_symbol, size) == 8 &&
+		       offsetof(struct ss_module_record, start) == 0 &&
+		       offsetof(struct ss_module_record, size) == 8,
+	       "symbols and modules begin as ranges");
+
+static struct range range_of(const void *element)
 {
-	const struct rep_symbol *x = a, *y = b;
+	struct range r;
 
-	return (x->start > y->start) - (x->start < y->start);
+	memcpy(&r, element, sizeof(r));
+	return r;
 }
 
-static const struct rep_symbol *symbol_at(const struct rep_capture *c, uint64_t address)
+static int compare_starts(const void *a, const void *b)
 {
-	size_t lo = 0, hi = c->symbol_count;
+	uint64_t x = range_of(a).start, y = range_of(b).start;
+
+	return (x > y) - (x < y);
+}
+
+/* The last element that begins at or below an address, if it covers that; NULL: none. */
+static const void *element_at(const void *array, size_t count, size_t size, uint64_t address)
+{
+	const uint8_t *element = array;
+	size_t lo = 0, hi = count;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (c->symbols[mid].start <= address)
+		if (range_of(element + mid * size).start <= address)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	if (!lo || address - c->symbols[lo - 1].start >= c->symbols[lo - 1].size)
+	if (!lo)
 		return NULL;
-	return &c->symbols[lo - 1];
+	element += (lo - 1) * size;
+	return address - range_of(element).start < range_of(element).size ? element : NULL;
 }
 
 void rep_capture_name_frames(struct rep_capture *c)
 {
 	if (c->symbol_count)
-		qsort(c->symbols, c->symbol_count, sizeof(*c->symbols), compare_symbols);
+		qsort(c->symbols, c->symbol_count, sizeof(*c->symbols), compare_starts);
+	if (c->module_count)
+		qsort(c->modules, c->module_count, sizeof(*c->modules), compare_starts);
 	for (size_t i = 0; i < c->frame_count; i++) {
 		struct rep_frame *f = &c->frames[i];
 		bool exact = f->kind == LNX_FRAME_PC || f->kind == LNX_FRAME_INTERRUPTED;
-
 		/*
 		 * a call that never returns may be its function's last instruction: look before it
 		 */
-		f->symbol = symbol_at(c, exact ? f->address : f->address - 1);
+		uint64_t at = exact ? f->address : f->address - 1;
+		const struct ss_module_record *m =
+			element_at(c->modules, c->module_count, sizeof(*c->modules), at);
+
+		f->symbol = element_at(c->symbols, c->symbol_count, sizeof(*c->symbols), at);
+		f->module = m ? m->name : NULL;
 	}
 }
 
@@ -566,6 +605,7 @@ void rep_capture_deinit(struct rep_capture *c)
 	free(c->threads);
 	free(c->frames);
 	free(c->symbols);
+	free(c->modules);
 	free(c->missing);
 	free(c->still_runnable);
 	free(c->still_waiting);

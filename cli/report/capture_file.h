@@ -25,6 +25,7 @@ struct rep_frame {
 	uint64_t address;
 	uint32_t kind;			 /* enum lnx_frame_kind */
 	const struct rep_symbol *symbol; /* NULL: not known */
+	const char *module; /* unescaped guest text; NULL: in the kernel, or not known */
 };
 
 struct rep_thread {
@@ -67,9 +68,11 @@ struct rep_capture {
 	struct rep_task *tasks;
 	struct rep_thread *threads;
 	struct rep_frame *frames;
-	struct rep_symbol *symbols; /* ascending */
+	struct rep_symbol *symbols;	  /* ascending */
+	struct ss_module_record *modules; /* ascending; names terminated */
 	struct ss_missing_record *missing;
 	size_t vcpu_count, task_count, thread_count, frame_count, symbol_count, missing_count;
+	size_t module_count;
 
 	/* A delta has what changed since a time, and says of the rest that it is as it was. */
 	bool is_delta;
@@ -97,7 +100,7 @@ GS_MUST_USE enum gs_code rep_capture_read(const char *path, struct rep_capture *
 
 void rep_capture_deinit(struct rep_capture *c);
 
-/** Sort the symbols and find each frame's, after either has changed. */
+/** Sort symbols and modules and find each frame's, after any has changed. */
 void rep_capture_name_frames(struct rep_capture *c);
 
 /** Processes and threads without the idle ones, which are counted nowhere. */

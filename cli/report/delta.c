@@ -249,10 +249,12 @@ static bool reserve(struct merge *m)
 	o->threads = gs_array_alloc(b->thread_count + d->thread_count + 1, sizeof(*o->threads));
 	o->frames = gs_array_alloc(b->frame_count + d->frame_count + 1, sizeof(*o->frames));
 	o->symbols = gs_array_alloc(b->symbol_count + d->symbol_count + 1, sizeof(*o->symbols));
+	o->modules = gs_array_alloc(b->module_count + d->module_count + 1, sizeof(*o->modules));
 	/* two of our own may be added */
 	o->missing = gs_array_alloc(b->missing_count + d->missing_count + 2, sizeof(*o->missing));
 	o->vcpus = gs_array_alloc(d->vcpu_count + 1, sizeof(*o->vcpus));
-	return o->tasks && o->threads && o->frames && o->symbols && o->missing && o->vcpus;
+	return o->tasks && o->threads && o->frames && o->symbols && o->modules && o->missing &&
+	       o->vcpus;
 }
 
 static struct rep_thread *put_thread(struct rep_capture *o, const struct rep_capture *from,
@@ -387,6 +389,25 @@ static bool put_symbols(struct merge *m)
 	return true;
 }
 
+/* The same of the modules. */
+static void put_modules(struct merge *m)
+{
+	const struct rep_capture *b = m->base, *d = m->delta;
+	const struct ss_module_record *last = NULL;
+	struct rep_capture *o = &m->out;
+
+	for (size_t i = 0, k = 0; i < b->module_count || k < d->module_count;) {
+		bool old = k == d->module_count ||
+			   (i < b->module_count && b->modules[i].start <= d->modules[k].start);
+		const struct ss_module_record *r = old ? &b->modules[i++] : &d->modules[k++];
+
+		if (last && !memcmp(last, r, sizeof(*r)))
+			continue;
+		last = r;
+		o->modules[o->module_count++] = *r;
+	}
+}
+
 /* --- what is missing in it --- */
 
 static int compare_numbers(const void *a, const void *b)
@@ -506,6 +527,7 @@ static enum gs_code build(struct merge *m)
 		return rc;
 	if (!reserve(m) || !put_symbols(m) || !put_rest(m))
 		return gs_fail(m->err, GS_ENOSPC, "out of memory");
+	put_modules(m);
 	put_tasks(m);
 	if (!put_missing(m))
 		return gs_fail(m->err, GS_ENOSPC, "out of memory");

@@ -205,7 +205,10 @@ static void write_backtrace(struct kcd_json *j, const struct rep_capture *c,
 			kcd_json_null(j);
 		}
 		kcd_json_key(j, "module");
-		kcd_json_null(j);
+		if (f->module)
+			kcd_json_string(j, f->module);
+		else
+			kcd_json_null(j);
 		kcd_json_member_string(j, "kind", rep_frame_kind_name(f->kind));
 		if (f->symbol && f->symbol->flags & SS_SYMBOL_SCHED)
 			kcd_json_member_bool(j, "sched", true);

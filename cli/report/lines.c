@@ -134,6 +134,16 @@ static const struct rep_frame *place_of(const struct rep_capture *c, const struc
 	return t->linux_facts.vcpu < 0 && i < t->frame_count ? &f[i] : f;
 }
 
+/* " [module]", as the kernel's own traces have it. */
+static void put_module(const struct rep_frame *f, FILE *to)
+{
+	if (!f->module)
+		return;
+	fputs(" [", to);
+	rep_put(f->module, strlen(f->module), to);
+	fputc(']', to);
+}
+
 void rep_put_place(const struct rep_capture *c, const struct rep_thread *t, FILE *to)
 {
 	const struct rep_frame *f = place_of(c, t);
@@ -142,8 +152,10 @@ void rep_put_place(const struct rep_capture *c, const struct rep_thread *t, FILE
 	if (f && f->symbol) {
 		fputs(" in ", to);
 		rep_put(f->symbol->name, strlen(f->symbol->name), to);
+		put_module(f, to);
 	} else if (f) {
 		fprintf(to, " at %#" PRIx64, f->address);
+		put_module(f, to);
 	} else if (t->has_linux && t->linux_facts.stack_end == LNX_END_COMPLETE) {
 		fputs(" in user mode", to);
 	}
@@ -165,6 +177,7 @@ void rep_put_stack(const struct rep_capture *c, const struct rep_thread *t, cons
 		} else {
 			fprintf(to, "%#" PRIx64, f->address);
 		}
+		put_module(f, to);
 		fputs(f->kind == LNX_FRAME_INTERRUPTED ? "  <- interrupted here\n" : "\n", to);
 	}
 	if (t->has_linux && r->stack_end != LNX_END_COMPLETE)

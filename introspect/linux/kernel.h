@@ -17,7 +17,8 @@ struct lnx_range {
 /* Functions through which an exception taken in EL1 enters: el1h_64_sync, el1_irq, … */
 #define LNX_ENTRIES_MAX 16
 
-#define LNX_RUNQUEUES_MAX 8
+#define LNX_RUNQUEUES_MAX    8
+#define LNX_MODULE_LISTS_MAX 8
 
 /* Variables that are read by name; data.c has the names. */
 enum lnx_variable { LNX_V_ZONE_STAT, LNX_V_NODE_STAT, LNX_VARIABLES };
@@ -46,6 +47,9 @@ struct lnx_kernel {
 	gva_t irq_stack_ptr;
 	gva_t overflow_stack;
 	gva_t init_task;
+	/* where the list of modules may begin; proved anew at each use, as the run queues are */
+	gva_t module_list[LNX_MODULE_LISTS_MAX];
+	uint32_t module_lists;
 	gva_t variable[LNX_VARIABLES];	/* a = 0: not found */
 	uint8_t build_id[LNX_BUILD_ID]; /* all 0: not found */
 

@@ -428,6 +428,89 @@ GS_MUST_USE enum gs_code lnx_percpu_offset(struct lnx_view *v, uint32_t cpu, uin
 GS_MUST_USE enum gs_code lnx_vcpu_current(struct lnx_view *v, const struct guest_vcpu_regs *regs,
 					  gva_t *task_out);
 
+/* --- modules --- */
+
+/* More than any distribution's kernel loads; some 140 bytes each. */
+#define LNX_MODULES_MAX 1024
+#define LNX_MODULE_NAME 64 /* MODULE_NAME_LEN is 56, NUL included (include/linux/module.h) */
+/* Most symbols of a module: the largest drivers have some 40,000. */
+#define LNX_MODULE_SYMBOLS_MAX (UINT32_C(1) << 18)
+
+/** Parts of a module that have instructions: what stays, and what is freed after its start. */
+enum lnx_module_part { LNX_MODULE_CORE, LNX_MODULE_INIT, LNX_MODULE_PARTS };
+
+/** A loaded module as its struct module says. */
+struct lnx_module {
+	gva_t address;		    /* of the struct module */
+	char name[LNX_MODULE_NAME]; /* terminated; only printable ASCII */
+	struct {
+		uint64_t start, size; /* size 0: none */
+	} text[LNX_MODULE_PARTS];
+	uint8_t build_id[LNX_BUILD_ID]; /* all 0: the kernel does not keep it */
+};
+
+/** Caller's memory, large. */
+struct lnx_modules {
+	uint32_t count;
+	struct lnx_module module[LNX_MODULES_MAX];
+	gva_t listed[LNX_MODULES_MAX]; /* for the walk */
+};
+
+/**
+ * Read the list of modules. One that is being loaded or cannot be read is left out; a list that breaks
+ * off, loops or is too long gives what there is before. None at all is no error: kernels without modules
+ * or with types that do not tell of them have none.
+ *
+ * @param v  the guest may be running: what was read is then a guess until lnx_module_is_there()
+ * Threads: any, each with its own view. Allocates nothing.
+ * Origin: struct module in include/linux/module.h; core_layout and init_layout up to 6.3, mem[] since.
+ */
+void lnx_modules_read(struct lnx_view *v, struct lnx_modules *modules_out);
+
+/**
+ * Whether a module is on the list and just as it was read before.
+ *
+ * @param v  made after all that is to be believed was read: a translation it remembers from before
+ *           would show a module that is gone
+ */
+bool lnx_module_is_there(struct lnx_view *v, const struct lnx_module *module);
+
+/** Functions of a module, ascending; their names stay in the guest. */
+struct lnx_module_symbols {
+	struct lnx_module_symbol {
+		uint64_t value;
+		uint32_t name;	/* offset in strtab */
+		uint32_t index; /* in the module's own table */
+	} * symbol;
+	uint32_t count;
+	uint32_t read; /* entries of the module's table, also after an error */
+	gva_t strtab;
+};
+
+/**
+ * Read a module's own symbol table, as far as it is about its text.
+ *
+ * @param max          most entries to read
+ * @param symbols_out  freed by lnx_module_symbols_deinit(), also after a failure
+ * @return GS_OK; GS_ENOENT: it has no table; GS_EMALFORMED; GS_ETOOBIG: more than @p max entries or
+ *         LNX_MODULE_SYMBOLS_MAX; GS_EFAULT; GS_ENOSPC: out of memory
+ * Origin: struct mod_kallsyms (kernel/module/internal.h); entries are Elf64_Sym with absolute values.
+ */
+GS_MUST_USE enum gs_code lnx_module_symbols_read(struct lnx_view *v,
+						 const struct lnx_module *module, uint32_t max,
+						 struct lnx_module_symbols *symbols_out);
+void lnx_module_symbols_deinit(struct lnx_module_symbols *symbols);
+
+/**
+ * The function that covers an address in a module's text: from the symbol below it to the next one, as
+ * the kernel's find_kallsyms_symbol() has it, so that it is named and measured as in the guest's own logs.
+ *
+ * @return GS_OK; GS_ENOENT: not in its text, or no symbol is below; GS_EFAULT, GS_EMALFORMED: the name
+ */
+GS_MUST_USE enum gs_code lnx_module_symbol_at(struct lnx_view *v, const struct lnx_module *module,
+					      const struct lnx_module_symbols *symbols,
+					      gva_t address, struct lnx_symbol *symbol_out);
+
 /* --- memory --- */
 
 /** What of this a kernel's types and symbols tell; else it is not to be asked for. */

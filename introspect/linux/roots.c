@@ -11,17 +11,17 @@
 
 /*
  * The addresses that a function forms by adrp + add (or adr) before it reads a system register, or
- * before its end when @p until is 0.
+ * before its end when @p until is 0. With @p chained an address may be
+ * what another add begins with: so gcc reaches variables that lie side by side.
  */
-static uint32_t decode_addresses_of(struct lnx_view *v, const char *function, uint64_t until,
-				    uint64_t *found)
+static uint32_t decode_addresses_at(struct lnx_view *v, uint64_t start, uint64_t until,
+				    bool chained, uint64_t *found)
 {
 	uint32_t code[DECODE_BYTES / 4], n = 0;
-	uint64_t start, reg[32] = { 0 };
+	uint64_t reg[32] = { 0 };
 	bool known[32] = { false };
 
-	if (kallsyms_find(&v->k->ks, function, &start) ||
-	    lnx_read(v, GVA(start), code, sizeof(code)))
+	if (lnx_read(v, GVA(start), code, sizeof(code)))
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(code) && n < ADDRESSES_MAX; i++) {
 		struct a64_insn in = a64_decode(code[i], start + 4 * i);
@@ -32,8 +32,8 @@ static uint32_t decode_addresses_of(struct lnx_view *v, const char *function, ui
 			if (in.kind == A64_INSN_ADR)
 				found[n++] = in.imm;
 		} else if (in.kind == A64_INSN_ADD_IMM && known[in.rn]) {
-			found[n++] = reg[in.rn] + in.imm;
-			known[in.rd] = false;
+			reg[in.rd] = found[n++] = reg[in.rn] + in.imm;
+			known[in.rd] = chained;
 		} else if (until && in.kind == A64_INSN_MRS && in.imm == until) {
 			return n;
 		} else if (!until && in.kind == A64_INSN_RET) {
@@ -41,6 +41,16 @@ static uint32_t decode_addresses_of(struct lnx_view *v, const char *function, ui
 		}
 	}
 	return until ? 0 : n;
+}
+
+static uint32_t decode_addresses_of(struct lnx_view *v, const char *function, uint64_t until,
+				    uint64_t *found)
+{
+	uint64_t start;
+
+	return kallsyms_find(&v->k->ks, function, &start)
+		       ? 0
+		       : decode_addresses_at(v, start, until, false, found);
 }
 
 static void find_percpu(struct lnx_kernel *k, struct lnx_view *v)
@@ -77,6 +87,36 @@ static void find_runqueues(struct lnx_kernel *k, struct lnx_view *v)
 
 	for (uint32_t i = 0; i < n && k->runqueues_count < LNX_RUNQUEUES_MAX; i++)
 		k->runqueues[k->runqueues_count++] = GVA(found[i]);
+}
+
+static void add_module_lists(struct lnx_kernel *k, const uint64_t *found, uint32_t n)
+{
+	for (uint32_t i = 0; i < n && k->module_lists < LNX_MODULE_LISTS_MAX; i++)
+		k->module_list[k->module_lists++] = GVA(found[i]);
+}
+
+/*
+ * Without CONFIG_KALLSYMS_ALL the list's head has no symbol. module_get_kallsym() walks the list and
+ * uses no other variable; in 5.10 it is told by m_start() of /proc/modules, one of several functions of
+ * that name (kernel/module.c, kernel/module/).
+ */
+static void find_module_list(struct lnx_kernel *k, struct lnx_view *v)
+{
+	uint64_t found[ADDRESSES_MAX], address;
+
+	if (!kallsyms_find(&k->ks, "modules", &address)) {
+		add_module_lists(k, &address, 1);
+		return;
+	}
+	add_module_lists(k, found, decode_addresses_of(v, "module_get_kallsym", 0, found));
+	for (uint32_t i = 0; i < k->ks.n; i++) {
+		char name[sizeof("m_start") + 1]; /* longer ones are cut, and differ */
+
+		kallsyms_name(&k->ks, i, NULL, name, sizeof(name));
+		if (!strcmp(name, "m_start"))
+			add_module_lists(k, found,
+					 decode_addresses_at(v, k->ks.address[i], 0, true, found));
+	}
 }
 
 /* The one task whose pid is 0 and which is on the list of all: neighbours must point back at it. */
@@ -167,5 +207,6 @@ enum gs_code lnx_find_roots(struct lnx_finder *f)
 	lnx_view_init(&v, k, f->g);
 	find_percpu(k, &v);
 	find_runqueues(k, &v);
+	find_module_list(k, &v);
 	return find_init_task(f, &v);
 }

@@ -65,6 +65,21 @@ static const struct lnx_member_name places[LNX_MEMBERS] = {
 	[LNX_M_RQ_CURR] = { "rq", "curr", false },
 	[LNX_M_MM_PGD] = { "mm_struct", "pgd", false },
 	[LNX_M_MM_CONTEXT_ID] = { "mm_struct", "context.id", false },
+	[LNX_M_MODULE_STATE] = { "module", "state", false },
+	[LNX_M_MODULE_LIST] = { "module", "list", false },
+	[LNX_M_MODULE_NAME] = { "module", "name", false },
+	[LNX_M_MODULE_KALLSYMS] = { "module", "kallsyms", false },
+	[LNX_M_MODULE_BUILD_ID] = { "module", "build_id", false }, /* since 5.14, if configured */
+	[LNX_M_MODULE_MEM] = { "module", "mem", false },
+	[LNX_M_MODULE_CORE_BASE] = { "module", "core_layout.base", false },
+	[LNX_M_MODULE_CORE_TEXT_SIZE] = { "module", "core_layout.text_size", false },
+	[LNX_M_MODULE_INIT_BASE] = { "module", "init_layout.base", false },
+	[LNX_M_MODULE_INIT_TEXT_SIZE] = { "module", "init_layout.text_size", false },
+	[LNX_M_MODULE_MEMORY_BASE] = { "module_memory", "base", false },
+	[LNX_M_MODULE_MEMORY_SIZE] = { "module_memory", "size", false },
+	[LNX_M_MOD_KALLSYMS_SYMTAB] = { "mod_kallsyms", "symtab", false },
+	[LNX_M_MOD_KALLSYMS_NUM_SYMTAB] = { "mod_kallsyms", "num_symtab", false },
+	[LNX_M_MOD_KALLSYMS_STRTAB] = { "mod_kallsyms", "strtab", false },
 };
 
 static const char *const counters[LNX_COUNTERS] = {

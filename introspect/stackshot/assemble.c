@@ -6,6 +6,7 @@
 
 #include "introspect/stackshot/capture.h"
 #include "introspect/stackshot/memory.h"
+#include "introspect/stackshot/modules.h"
 #include "introspect/stackshot/request.h"
 #include "kcdata/stackshot_types.h"
 
@@ -118,10 +119,12 @@ struct symbols {
 	struct ss_symbol_record *shorts;
 	struct ss_long_symbol_record *longs;
 	uint32_t short_count, long_count;
+	struct ss_modules modules; /* that any lies in */
 };
 
-static bool add_symbol(struct symbols *out, const struct lnx_symbol *s)
+static bool add_symbol(void *arg, const struct lnx_symbol *s)
 {
+	struct symbols *out = arg;
 	uint64_t flags = s->flags & LNX_SYMBOL_SCHED ? SS_SYMBOL_SCHED : 0;
 
 	if (strlen(s->name) < SS_SYMBOL_NAME) {
@@ -172,6 +175,12 @@ static bool find_symbols(const struct ss_engine *e, struct symbols *out)
 	for (uint32_t i = 0; ok && i < e->t.items; i++)
 		ok = add_records(&set, e->item[i].records);
 	ok = ok && (!set.n || name_addresses(ss_kernel(e), &set, out));
+	ok = ok && ss_modules_name(e, set.a, set.n, &out->modules, add_symbol, out);
+	/* those of modules came last; all begin with their start */
+	if (out->short_count)
+		qsort(out->shorts, out->short_count, sizeof(*out->shorts), compare_addresses);
+	if (out->long_count)
+		qsort(out->longs, out->long_count, sizeof(*out->longs), compare_addresses);
 	free(set.a);
 	return ok;
 }
@@ -340,6 +349,9 @@ static enum kcd_code write_tail(struct kcd_writer *w, const struct ss_engine *e,
 	if (names->long_count)
 		TRY(kcd_append_array(w, SS_RECORD_LONG_SYMBOL, names->long_count,
 				     sizeof(names->longs[0]), names->longs));
+	if (names->modules.count)
+		TRY(kcd_append_array(w, SS_RECORD_MODULE, names->modules.count,
+				     sizeof(names->modules.record[0]), names->modules.record));
 	if (t->missing_listed)
 		TRY(kcd_append_array(w, SS_RECORD_MISSING, t->missing_listed, sizeof(t->missing[0]),
 				     t->missing));
@@ -393,6 +405,7 @@ static enum gs_code build(const struct ss_engine *e, const struct symbols *names
 		      e->s->g->vcpu_count * sizeof(t->vcpu[0]) +
 		      names->short_count * sizeof(names->shorts[0]) +
 		      names->long_count * sizeof(names->longs[0]) +
+		      names->modules.count * sizeof(names->modules.record[0]) +
 		      t->missing_listed * sizeof(t->missing[0]);
 	struct kcd_writer w;
 	GS_FREE uint8_t *data = malloc(size);
@@ -420,5 +433,6 @@ enum gs_code ss_assemble(const struct ss_engine *e, uint64_t prior_ns, uint32_t 
 		rc = build(e, &names, prior_ns, tries, r);
 	free(names.shorts);
 	free(names.longs);
+	ss_modules_deinit(&names.modules);
 	return rc;
 }

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "introspect/stackshot/capture.h"
 #include "introspect/stackshot/memory.h"
+#include "introspect/stackshot/modules.h"
 #include "introspect/stackshot/request.h"
 #include "kcdata/stackshot_types.h"
 
@@ -182,6 +183,7 @@ static void get_ready(struct ss_engine *e, const struct ss_request *q, const cha
 	e->t.is_timed = q->flags & SS_LATENCY_INFO;
 	e->t.honoured = (q->flags & ~SS_MEMORY_FLAGS) | KCD_SS_KCDATA_FORMAT;
 	e->why_no_kernel = why;
+	ss_modules_expect(e);
 	ss_storage_reset(&e->storage);
 	ss_queues_reset(&e->queues);
 	for (uint32_t i = 0; i < e->workers; i++)

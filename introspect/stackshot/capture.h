@@ -84,6 +84,7 @@ struct ss_engine {
 	struct ss_pages *worker_pages;
 	struct ss_pool *pool; /* of all workers but the first */
 	struct ss_expected expected, before;
+	struct lnx_modules modules; /* as they were shortly before the stop */
 	struct ss_try t;
 };
 

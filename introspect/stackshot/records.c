@@ -108,6 +108,15 @@ static const struct kcd_field long_symbol_fields[] = {
 	KCD_FIELD(struct ss_long_symbol_record, name),
 };
 
+static const struct kcd_field module_fields[] = {
+	KCD_FIELD_FLAGS(struct ss_module_record, start, "start", HEX),
+	KCD_FIELD(struct ss_module_record, size),
+	KCD_FIELD_FLAGS(struct ss_module_record, flags, "flags", HEX),
+	KCD_FIELD(struct ss_module_record, name),
+	KCD_FIELD_FLAGS(struct ss_module_record, build_id, "build_id", HEX),
+	KCD_FIELD(struct ss_module_record, reserved),
+};
+
 static const struct kcd_field missing_fields[] = {
 	KCD_FIELD(struct ss_missing_record, what),
 	KCD_FIELD(struct ss_missing_record, count),
@@ -147,6 +156,7 @@ static const struct kcd_type types[] = {
 	KCD_STRUCT_TYPE(SS_RECORD_LONG_SYMBOL, "LONG_SYMBOL", "gs_long_symbol", long_symbol_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_MISSING, "MISSING", "gs_missing", missing_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_TIMES, "TIMES", "gs_times", times_fields),
+	KCD_STRUCT_TYPE(SS_RECORD_MODULE, "MODULE", "gs_module", module_fields),
 };
 
 const struct kcd_schema ss_schema = { types, ARRAY_SIZE(types), NULL };

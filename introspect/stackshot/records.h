@@ -30,6 +30,7 @@ enum ss_record {
 	SS_RECORD_LONG_SYMBOL = SS_RECORD_BASE + 7, /* G[] struct ss_long_symbol_record */
 	SS_RECORD_MISSING = SS_RECORD_BASE + 8,	    /* G[] struct ss_missing_record */
 	SS_RECORD_TIMES = SS_RECORD_BASE + 9,	    /* G   struct ss_times_record */
+	SS_RECORD_MODULE = SS_RECORD_BASE + 10,	    /* G[] struct ss_module_record */
 };
 
 /** The guest and its kernel; the latter's fields are 0 when it was not found. */
@@ -134,6 +135,22 @@ struct ss_long_symbol_record {
 	uint64_t size;
 	uint64_t flags;
 	char name[SS_LONG_SYMBOL_NAME];
+};
+
+#define SS_MODULE_NAME 64
+
+enum ss_module_flags {
+	SS_MODULE_INIT = 1, /* the part that is freed when the module has started */
+};
+
+/** Text of a module that some frame lies in. */
+struct ss_module_record {
+	uint64_t start;
+	uint64_t size;
+	uint64_t flags; /* enum ss_module_flags */
+	char name[SS_MODULE_NAME];
+	uint8_t build_id[20]; /* all 0: not known */
+	uint32_t reserved;
 };
 
 enum ss_missing {

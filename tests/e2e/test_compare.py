@@ -73,6 +73,13 @@ class World:
             self.ppid[tgid] = 99
         self.regroup()
 
+    def add_module(self, symbol='vsock_accept', module='vsock'):
+        """A process that waits in a module, as the guest and the capture say."""
+        self.add(410, 410, 99, 'w_module', 'S', [(symbol, 0xe8, 0x3c0, module), ('do_accept', 0x138, 0x1b0, None)])
+        self.t2[410] = copy.deepcopy(self.t1[410])
+        self.ppid[410] = 99
+        self.regroup()
+
     def take_registers_away(self):
         self.registers = False
         for tid in (SPIN_USER, SPIN_KERNEL):
@@ -388,6 +395,27 @@ class CompareTest(unittest.TestCase):
         self.expect('the workload waits')
 
     # a crowd
+
+    def test_wait_in_a_module_passes(self):
+        self.w.add_module()
+        self.expect()
+
+    def test_wait_in_a_module_without_its_name_fails(self):
+        self.w.add_module()
+        self.w.threads[410]['kernel_backtrace'][2]['module'] = None
+        self.expect('kernel stacks', 'the workload')
+
+    def test_wait_elsewhere_than_in_the_module_fails(self):
+        self.w.add_module(symbol='vsock_poll')
+        self.expect('the workload')
+        self.w.add_module(module=None)
+        self.expect('the workload')
+
+    def test_wait_in_a_module_is_never_excused(self):
+        self.w.add_module()
+        self.w.threads[410]['context_switches']['voluntary'] += 1
+        self.w.t2[410]['before'] = self.w.t2[410]['after'] = (12, 2)
+        self.expect('threads that wait')
 
     def test_whole_crowd_passes(self):
         self.w.add_crowd()

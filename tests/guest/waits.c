@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <linux/vm_sockets.h> // needs <sys/socket.h> before it
+
 _Noreturn void sleep_forever(void)
 {
 	for (;;)
@@ -95,6 +97,31 @@ static _Noreturn void block_flock(void)
 	while (flock(fd, LOCK_EX))
 		;
 	die("flock: got a lock that is held");
+	abort();
+}
+
+void module_load(void)
+{
+	int fd = open(MODULE_PATH, O_RDONLY);
+
+	if (fd < 0 || syscall(SYS_finit_module, fd, "", 0))
+		die(MODULE_PATH);
+	close(fd);
+}
+
+// The one wait that is not in the kernel's own text.
+_Noreturn void block_module(void)
+{
+	const struct sockaddr_vm any = { .svm_family = AF_VSOCK,
+					 .svm_port = 1234,
+					 .svm_cid = VMADDR_CID_ANY };
+	int fd = socket(AF_VSOCK, SOCK_STREAM, 0);
+
+	if (fd < 0 || bind(fd, (const struct sockaddr *)&any, sizeof(any)) || listen(fd, 1))
+		die("vsock");
+	while (accept(fd, NULL, NULL) < 0)
+		;
+	die("vsock: a connection from nowhere");
 	abort();
 }
 

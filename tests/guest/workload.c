@@ -169,6 +169,13 @@ static void families_start(void)
 	}
 }
 
+static void module_start(void)
+{
+	module_load();
+	if (child_start("w_module") == 0)
+		block_module();
+}
+
 static void pin(int cpu)
 {
 	cpu_set_t set;
@@ -417,24 +424,26 @@ static bool crowd_parse(const char *arg)
 
 int main(int argc, char **argv)
 {
-	bool spin = false, churn = false;
+	bool spin = false, churn = false, module = false;
 	char line[256];
 
-	for (int opt; (opt = getopt(argc, argv, "u:k:scn:")) != -1;) {
+	for (int opt; (opt = getopt(argc, argv, "u:k:scmn:")) != -1;) {
 		switch (opt) {
 		case 'u': self.spin_user_cpu = atoi(optarg); break;
 		case 'k': self.spin_kernel_cpu = atoi(optarg); break;
 		case 's': spin = true; break;
 		case 'c': churn = true; break;
+		case 'm': module = true; break;
 		case 'n':
 			if (crowd_parse(optarg))
 				break;
 			// fall through
 		default:
 			fprintf(stderr,
-				"usage: workload [-u CPU] [-k CPU] [-s] [-c] [-n PxT]\n"
+				"usage: workload [-u CPU] [-k CPU] [-s] [-c] [-m] [-n PxT]\n"
 				"  -u CPU, -k CPU  where to spin in user space, in the kernel\n"
 				"  -s, -c          begin to spin, to churn, at once\n"
+				"  -m              wait in a module, too\n"
 				"  -n PxT          P more processes of T waiting threads each\n");
 			return 2;
 		}
@@ -444,6 +453,8 @@ int main(int argc, char **argv)
 	holder_start();
 	waiters_start();
 	families_start();
+	if (module)
+		module_start();
 	crowd_start();
 	// each look at many threads takes time that they need to get where they wait
 	while (!settled())

@@ -24,6 +24,11 @@ struct wait {
 extern const struct wait waits[];
 extern const size_t wait_count;
 
+#define MODULE_PATH "/modules/0-vsock.ko" // of the cloud kernel
+
+void module_load(void);
+_Noreturn void block_module(void);
+
 // --- listing.c
 
 // What the listing says of this program itself.

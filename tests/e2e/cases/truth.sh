@@ -7,7 +7,9 @@
 . ./lib.sh
 
 for kernel in cloud full; do
-	guest_start "$kernel" "$kernel" 'workload="-u 1 -k 2"' --cpus 4 --clusters 2 --control "$ctl"
+	module=''
+	[ "$kernel" != cloud ] || module=-m
+	guest_start "$kernel" "$kernel" "workload=\"-u 1 -k 2 $module\"" --cpus 4 --clusters 2 --control "$ctl"
 	await READY
 	ask 'spin on' 'SPIN on'
 	ask 'ztruth before' 'TRUTH END before'
@@ -40,6 +42,8 @@ for kernel in cloud full; do
 		that "$kernel: the text names $word" grep -q "$word" "$out/$kernel.txt"
 	done
 done
+
+that 'cloud: the text names a function and its module' grep -q 'vsock_accept+.* \[vsock\]$' "$out/cloud.txt"
 
 # a capture that was cut short: what is there is shown, and that it is not all
 head -c 20000 "$out/cloud.kcdata" >"$work/cut.kcdata"

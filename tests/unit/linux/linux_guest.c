@@ -48,6 +48,7 @@ static const struct {
 	{ "leaf", NULL },
 	{ LG_NAME_63, NULL },
 	{ LG_NAME_64, NULL },
+	{ "module_get_kallsym", "m_start" },
 };
 
 /* Functions of the scheduler and of the locks, with the ends of their sections. */
@@ -102,6 +103,7 @@ static void make_symbols(struct linux_guest *g)
 		add_symbol(g, LG_INIT_TASK, "init_task", 'D');
 		add_symbol(g, LG_ZONE_STAT, "vm_zone_stat", 'B');
 		add_symbol(g, LG_NODE_STAT, "vm_node_stat", 'B');
+		add_symbol(g, LG_MODULES, "modules", 'D');
 	}
 }
 
@@ -259,6 +261,7 @@ static void make_code(struct linux_guest *g)
 {
 	uint64_t entry = lg_symbol(g, g->form.old ? "el0_sync" : "el0t_64_sync");
 	uint64_t idle = lg_symbol(g, "idle_task");
+	uint64_t modules = lg_symbol(g, g->form.old ? "m_start" : "module_get_kallsym");
 	uint32_t *code;
 
 	for (uint64_t at = LG_STEXT; at < LG_ETEXT; at += 4)
@@ -277,6 +280,22 @@ static void make_code(struct linux_guest *g)
 	*code++ = 0xf8607820; // ldr x0, [x1, x0, lsl #3]
 	*code++ = 0x8b020000; // add x0, x0, x2
 	*code++ = 0xd65f03c0; // ret
+	code = lg_image(g, modules - lg_image_va(g, 0));
+	// not a list, and then one that is empty
+	code = put_address(code, modules, 4, lg_image_va(g, LG_BANNER));
+	code = put_address(code, modules + 8, 5, lg_image_va(g, LG_MODULES + 0x40));
+	if (g->form.old) { // from a variable beside it
+		code = put_address(code, modules + 16, 6, lg_image_va(g, LG_MODULES - 0x20));
+		*code++ = 0x91000000u | 0x20 << 10 | 6 << 5 | 0; // add x0, x6, #0x20
+	} else {
+		code = put_address(code, modules + 16, 6, lg_image_va(g, LG_MODULES));
+	}
+	*code++ = 0xd65f03c0; // ret
+	for (uint64_t at = LG_MODULES; at <= LG_MODULES + 0x40; at += 0x40) {
+		uint64_t *head = lg_image(g, at);
+
+		head[0] = head[1] = lg_image_va(g, at);
+	}
 }
 
 /* --- read-only data --------------------------------------------------------------------------- */

@@ -26,6 +26,7 @@
  * area with __entry_task, runqueues, irq_stack_ptr.
  */
 
+#include <elf.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -64,6 +65,7 @@
 #define LG_INIT_SIGNAL	  0x93800
 #define LG_ZONE_STAT	  0x94000
 #define LG_NODE_STAT	  0x94100
+#define LG_MODULES	  0x94200
 #define LG_IMAGE_SIZE	  0xa0000
 #define LG_KALLSYMS_MANY  0xa0000
 #define LG_DIRS_LARGE	  0x100000
@@ -78,7 +80,7 @@
 struct lg_form {
 	char style; /* of kallsyms; 0: 'A' */
 	bool seqs;
-	bool data_symbols; /* CONFIG_KALLSYMS_ALL: _text, init_task, vm_zone_stat */
+	bool data_symbols; /* CONFIG_KALLSYMS_ALL: _text, init_task, vm_zone_stat, modules */
 	bool old;	   /* names and types of 5.10 */
 	bool meta;	   /* exception frames of 6.19 */
 	bool no_table, no_types, no_banner;
@@ -203,6 +205,33 @@ struct lg_mm *lg_add_mm(struct linux_guest *g, struct lg_thread *t, uint64_t con
 
 /** Guest-physical address of an address space's page directory: for lg_entry(). */
 uint64_t lg_directory(const struct linux_guest *g, const struct lg_mm *mm);
+
+/** A loaded module, its symbol table and its strings, in a page each. */
+struct lg_loaded {
+	uint64_t address; /* of struct module */
+	struct lg_module *m;
+	struct lg_mod_kallsyms *kallsyms;
+	Elf64_Sym *symtab;
+	char *strtab;
+	uint32_t strtab_used;
+};
+
+/**
+ * Load a module: on the list, with a page of text, no init text and no symbols but the first, which is
+ * none. Its layout is that of both kinds of kernels.
+ *
+ * @param text  address of a page that is executable or not mapped: then it is mapped
+ */
+struct lg_loaded lg_load_module(struct linux_guest *g, const char *name, uint64_t text);
+
+/** Give it init text, a page at @p text; 0: take it away. */
+void lg_module_init_text(struct linux_guest *g, struct lg_loaded *l, uint64_t text);
+
+/** Add a symbol behind those that it has. @return its index */
+uint32_t lg_module_symbol(struct lg_loaded *l, const char *name, uint64_t value);
+
+/** Take a module off the list; its memory stays. */
+void lg_unload_module(struct linux_guest *g, const struct lg_loaded *l);
 
 /** The first bytes of the kernel's build id. */
 extern const uint8_t lg_build_id[LNX_BUILD_ID];

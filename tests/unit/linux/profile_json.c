@@ -62,13 +62,23 @@ static json_t *enums_of(const struct lnx_types *types, bool old)
 
 json_t *profile_of(const struct lnx_types *types, bool old)
 {
-	json_t *structs =
-		json_pack("{s:{s:I,s:{}}, s:{s:I,s:{}}, s:{s:I,s:{}}, s:{s:I,s:{}}, s:{s:I,s:{}}}",
-			  "mm_struct", "size", (json_int_t)sizeof(struct lg_mm), "members",
-			  "task_struct", "size", (json_int_t)types->task_size, "members", "pt_regs",
-			  "size", (json_int_t)types->pt_regs_size, "members", "signal_struct",
-			  "size", (json_int_t)sizeof(struct lg_signal), "members", "rq", "size",
-			  (json_int_t)sizeof(struct lg_rq), "members");
+	const struct {
+		const char *name;
+		json_int_t size;
+	} sizes[] = {
+		{ "mm_struct", sizeof(struct lg_mm) },
+		{ "task_struct", types->task_size },
+		{ "pt_regs", types->pt_regs_size },
+		{ "signal_struct", sizeof(struct lg_signal) },
+		{ "rq", sizeof(struct lg_rq) },
+		{ "module", sizeof(struct lg_module) },
+		{ "module_memory", sizeof(struct lg_memory) },
+		{ "mod_kallsyms", sizeof(struct lg_mod_kallsyms) },
+	};
+	json_t *structs = json_object();
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
+		json_object_set_new(structs, sizes[i].name,
+				    json_pack("{s:I, s:{}}", "size", sizes[i].size, "members"));
 	json_t *percpu = json_object();
 
 	ck_assert(structs && percpu);

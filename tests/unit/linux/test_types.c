@@ -79,6 +79,14 @@ static void expect_task(void)
 	expect(LNX_M_PT_REGS_PC, 256, 8);
 	expect(LNX_M_MM_PGD, offsetof(struct lg_mm, pgd), 8);
 	expect(LNX_M_MM_CONTEXT_ID, offsetof(struct lg_mm, context_id), 8);
+	expect(LNX_M_MODULE_STATE, offsetof(struct lg_module, state), 4);
+	expect(LNX_M_MODULE_LIST, offsetof(struct lg_module, list), 16);
+	expect(LNX_M_MODULE_NAME, offsetof(struct lg_module, name), LG_MODULE_NAME_SIZE);
+	expect(LNX_M_MODULE_BUILD_ID, offsetof(struct lg_module, build_id), 20);
+	expect(LNX_M_MODULE_KALLSYMS, offsetof(struct lg_module, kallsyms), 8);
+	expect(LNX_M_MOD_KALLSYMS_SYMTAB, 8, 8);
+	expect(LNX_M_MOD_KALLSYMS_NUM_SYMTAB, 16, 4);
+	expect(LNX_M_MOD_KALLSYMS_STRTAB, 24, 8);
 	ck_assert_uint_eq(types.task_size, sizeof(struct lg_task));
 }
 

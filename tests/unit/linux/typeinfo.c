@@ -204,6 +204,57 @@ static void add_mm(struct maker *m)
 		good(btf__add_field(m->btf, NULL, all, 0, 0));
 }
 
+static void add_layouts(struct maker *m)
+{
+	int layout = good(btf__add_struct(m->btf, "module_layout", sizeof(struct lg_layout)));
+
+	good(btf__add_field(m->btf, "base", m->ptr, 0, 0));
+	good(btf__add_field(m->btf, "size", m->u32, 64, 0));
+	good(btf__add_field(m->btf, "text_size", m->u32, 96, 0));
+	if (!begin_struct(m, "module", sizeof(struct lg_module)))
+		return;
+	field(m, "core_layout", layout, offsetof(struct lg_module, core_layout));
+	field(m, "init_layout", layout, offsetof(struct lg_module, init_layout));
+}
+
+static void add_memories(struct maker *m)
+{
+	int memory = good(btf__add_struct(m->btf, "module_memory", sizeof(struct lg_memory)));
+
+	m->in = "module_memory";
+	field(m, "base", m->ptr, 0);
+	field(m, "size", m->u32, offsetof(struct lg_memory, size));
+	memory = good(btf__add_array(m->btf, m->u32, memory, LG_MEMORIES));
+	if (begin_struct(m, "module", sizeof(struct lg_module)))
+		field(m, "mem", memory, offsetof(struct lg_module, mem));
+}
+
+#define MODULE(member) offsetof(struct lg_module, member)
+
+static void add_module(struct maker *m)
+{
+	int c = good(btf__add_int(m->btf, "char", 1, 1));
+	int name = good(btf__add_array(m->btf, m->u32, c, LG_MODULE_NAME_SIZE));
+	int id = good(btf__add_array(m->btf, m->u32, m->u8, 20));
+
+	if (m->form->mem || m->form->meta)
+		add_memories(m);
+	else
+		add_layouts(m);
+	if (!m->form->omit || strcmp(m->form->omit, "module") != 0) {
+		field(m, "state", m->u32, MODULE(state));
+		field(m, "list", m->list, MODULE(list));
+		field(m, "name", name, MODULE(name));
+		field(m, "build_id", id, MODULE(build_id));
+		field(m, "kallsyms", m->ptr, MODULE(kallsyms));
+	}
+	if (begin_struct(m, "mod_kallsyms", sizeof(struct lg_mod_kallsyms))) {
+		field(m, "symtab", m->ptr, offsetof(struct lg_mod_kallsyms, symtab));
+		field(m, "num_symtab", m->u32, offsetof(struct lg_mod_kallsyms, num_symtab));
+		field(m, "strtab", m->ptr, offsetof(struct lg_mod_kallsyms, strtab));
+	}
+}
+
 static void enumerator(struct maker *m, const char *name, int64_t value)
 {
 	if (!is_this(m, m->form->omit, name))
@@ -271,6 +322,7 @@ uint8_t *typeinfo_make(const struct typeinfo_form *form, size_t *size_out)
 	add_regs(&m);
 	add_others(&m);
 	add_mm(&m);
+	add_module(&m);
 	add_enums(&m);
 	if (!form->no_percpu)
 		add_percpu(&m);

@@ -68,6 +68,44 @@ struct lg_mm {
 	uint64_t rest;
 };
 
+/* Up to 6.3, and since 6.4: seven of these, of which 0 and 4 are text. A module here has both. */
+struct lg_layout {
+	uint64_t base;
+	uint32_t size, text_size, ro_size, rest;
+};
+
+struct lg_memory {
+	uint64_t base;
+	uint32_t is_rox; /* since 6.19 */
+	uint32_t size;
+	uint64_t rest[2];
+};
+
+#define LG_MEMORIES	    7
+#define LG_MEM_TEXT	    0
+#define LG_MEM_INIT	    4
+#define LG_MODULE_NAME_SIZE 56
+
+struct lg_module {
+	uint64_t rest;
+	uint32_t state; /* 0 live, 1 coming, 2 going, 3 unformed */
+	uint32_t rest2;
+	struct lg_list list;
+	char name[LG_MODULE_NAME_SIZE];
+	uint8_t build_id[20];
+	uint32_t rest3;
+	struct lg_layout core_layout, init_layout;
+	struct lg_memory mem[LG_MEMORIES];
+	uint64_t kallsyms;
+};
+
+struct lg_mod_kallsyms {
+	uint64_t typetab; /* not looked at; the kernel has it last */
+	uint64_t symtab;
+	uint32_t num_symtab, rest;
+	uint64_t strtab;
+};
+
 /* Elements of vm_zone_stat and vm_node_stat. */
 enum lg_zone_item { LG_NR_FREE_PAGES = 3, LG_NR_ZSPAGES = 6, LG_ZONE_ITEMS };
 enum lg_node_item {
@@ -110,6 +148,7 @@ struct typeinfo_form {
 	bool meta;	  /* struct frame_record_meta, as 6.19 and later */
 	bool no_percpu;	  /* no section of per-CPU variables, as 5.10 */
 	bool int_on_cpu;  /* on_cpu as 4 bytes instead of 1 */
+	bool mem;	  /* modules have mem[], as 6.4 and later; with meta, too */
 	bool small;	  /* without what fills it up to the size of a kernel's BTF */
 	const char *omit; /* "task_struct.pid", "pt_regs", "zone_stat_item.NR_ZSPAGES": left out */
 	const char *beyond; /* "task_struct.pid": at an offset outside of the structure */

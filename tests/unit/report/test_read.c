@@ -262,6 +262,7 @@ START_TEST(arrays_of_too_short_elements_are_damage)
 		SS_RECORD_FRAME_KIND,	 KCD_SS_KERN_STACKLR64,
 		KCD_SS_KERN_STACKLR,	 KCD_SS_THREAD_DELTA_SNAPSHOT,
 		KCD_SS_NONRUNNABLE_TIDS, KCD_SS_NONRUNNABLE_TASKS,
+		SS_RECORD_MODULE,
 	};
 	static uint8_t zeros[60000];
 
@@ -276,8 +277,9 @@ START_TEST(arrays_of_too_short_elements_are_damage)
 		ck_assert(capture.damaged);
 		ck_assert_ptr_nonnull(strstr(capture.damage, "with 1 bytes instead of"));
 		ck_assert_uint_eq(capture.frame_count + capture.vcpu_count + capture.missing_count +
-					  capture.symbol_count + capture.runnable_count +
-					  capture.waiting_count + capture.still_task_count,
+					  capture.symbol_count + capture.module_count +
+					  capture.runnable_count + capture.waiting_count +
+					  capture.still_task_count,
 				  0);
 		ck_assert_uint_eq(capture.thread_count, 1);
 		sample_show_all();

@@ -12,7 +12,8 @@ static bool is_wanted_array(const struct kcd_item *it)
 {
 	return it->kind == KCD_ITEM_ARRAY &&
 	       (it->elem_type == SS_RECORD_VCPU || it->elem_type == SS_RECORD_SYMBOL ||
-		it->elem_type == SS_RECORD_LONG_SYMBOL || it->elem_type == SS_RECORD_MISSING);
+		it->elem_type == SS_RECORD_LONG_SYMBOL || it->elem_type == SS_RECORD_MODULE ||
+		it->elem_type == SS_RECORD_MISSING);
 }
 
 static bool is_in_section(const struct kcd_item *it)

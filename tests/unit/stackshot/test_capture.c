@@ -336,7 +336,7 @@ START_TEST(pc_at_the_start_of_a_function_belongs_to_it)
 }
 END_TEST
 
-START_TEST(frames_in_modules_have_no_symbol)
+START_TEST(frames_in_unknown_executable_memory_have_no_symbol)
 {
 	struct lg_thread *t = &guest.threads[4];
 
@@ -382,7 +382,7 @@ static void add_tests(TCase *tc)
 	tcase_add_test(tc, kernels_of_every_generation_are_captured);
 	tcase_add_test(tc, return_address_at_the_end_of_a_function_belongs_to_it);
 	tcase_add_test(tc, pc_at_the_start_of_a_function_belongs_to_it);
-	tcase_add_test(tc, frames_in_modules_have_no_symbol);
+	tcase_add_test(tc, frames_in_unknown_executable_memory_have_no_symbol);
 	tcase_add_test(tc, guest_strings_are_passed_on_as_they_are);
 }
 

@@ -30,7 +30,7 @@ static void take_definition(struct parser *p, const struct kcd_item *it)
 	ck_assert_uint_eq(it->depth, 0);
 	ck_assert_uint_ge(it->size, 4);
 	memcpy(&type, it->data, 4);
-	ck_assert_msg(type > SS_RECORD_BASE && type <= SS_RECORD_TIMES, "type %#x", type);
+	ck_assert_msg(type > SS_RECORD_BASE && type <= SS_RECORD_MODULE, "type %#x", type);
 	p->defined |= 1u << (type - SS_RECORD_BASE);
 }
 
@@ -171,6 +171,16 @@ static void take_symbols(struct view *v, const struct kcd_item *it, bool is_long
 	}
 }
 
+static void take_modules(struct view *v, const struct kcd_item *it)
+{
+	ck_assert(!v->modules && it->count <= VIEW_MODULES);
+	ck_assert_uint_eq(it->size, it->count * sizeof(v->module[0]));
+	memcpy(v->module, it->data, it->size);
+	v->modules = it->count;
+	for (uint32_t i = 0; i < v->modules; i++)
+		ck_assert_ptr_nonnull(memchr(v->module[i].name, 0, sizeof(v->module[i].name)));
+}
+
 /* Threads of the task at hand that are only named. */
 static void take_same(struct parser *p, const struct kcd_item *it)
 {
@@ -261,6 +271,7 @@ static void take_array(struct parser *p, const struct kcd_item *it)
 		break;
 	case SS_RECORD_SYMBOL: take_symbols(v, it, false); break;
 	case SS_RECORD_LONG_SYMBOL: take_symbols(v, it, true); break;
+	case SS_RECORD_MODULE: take_modules(v, it); break;
 	default: ck_abort_msg("array of %#x", it->elem_type);
 	}
 }
@@ -318,7 +329,7 @@ static void parse(struct view *v, const struct ss_result *r)
 	ck_assert_int_eq(v->is_delta, (v->in_flags & KCD_SS_COLLECT_DELTA_SNAPSHOT) != 0);
 	ck_assert_uint_eq(v->start_ns, r->start_ns);
 	ck_assert_uint_eq(reader.pos, r->size);
-	ck_assert_uint_eq(p.defined, 0x3fe);
+	ck_assert_uint_eq(p.defined, 0x7fe);
 }
 
 /* --- what must be true ------------------------------------------------------------------------ */
@@ -552,12 +563,14 @@ const char *view_name(const struct view *v, const struct view_thread *t, uint32_
 {
 	static char text[600];
 	uint64_t at = view_frame(t, i);
-	const struct view_symbol *s = symbol_at(v, at - (view_kind(t, i) == LNX_FRAME_RETURN));
+	uint64_t in = at - (view_kind(t, i) == LNX_FRAME_RETURN);
+	const struct view_symbol *s = symbol_at(v, in);
+	int n = s ? snprintf(text, sizeof(text), "%s+%#" PRIx64, s->name, at - s->start)
+		  : snprintf(text, sizeof(text), "%#" PRIx64, at);
 
-	if (s)
-		snprintf(text, sizeof(text), "%s+%#" PRIx64, s->name, at - s->start);
-	else
-		snprintf(text, sizeof(text), "%#" PRIx64, at);
+	for (uint32_t m = 0; m < v->modules; m++)
+		if (in - v->module[m].start < v->module[m].size)
+			snprintf(text + n, sizeof(text) - (size_t)n, " [%s]", v->module[m].name);
 	return text;
 }
 

@@ -15,6 +15,7 @@
 #define VIEW_THREADS 8192
 #define VIEW_MISSING 300
 #define VIEW_SYMBOLS 200
+#define VIEW_MODULES 16
 #define VIEW_TABLES  4096
 
 struct view_thread {
@@ -67,10 +68,12 @@ struct view {
 	struct ss_vcpu_record vcpu[LG_VCPUS_MAX];
 	struct ss_missing_record missing[VIEW_MISSING];
 	struct view_symbol symbol[VIEW_SYMBOLS];
+	struct ss_module_record module[VIEW_MODULES];
 	struct view_same same[VIEW_THREADS];
 	uint64_t same_task[VIEW_TASKS];
 	struct kcd_latency_cpu worker[SS_WORKERS_MAX];
-	uint32_t tasks, threads, vcpus, missing_count, symbols, same_count, same_tasks, workers;
+	uint32_t tasks, threads, vcpus, missing_count, symbols, modules, same_count, same_tasks,
+		workers;
 	struct kcd_latency_collection_v2 latency;
 	bool is_delta;
 	uint64_t since_ns, start_ns;
