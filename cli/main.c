@@ -24,6 +24,7 @@ static const struct subcommand {
 	{ "sample", cli_cmd_sample, "sample what vCPUs execute, and show it" },
 	{ "btlog", cli_cmd_btlog, "look at the backtraces that captures and samples collected" },
 	{ "status", cli_cmd_status, "show how a guest and its captures are doing" },
+	{ "profile", cli_cmd_profile, "make and check structure layouts for kernels without BTF" },
 	{ "kcdata", cli_cmd_kcdata, "look into kcdata files, check them, convert them" },
 };
 

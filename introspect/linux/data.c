@@ -31,26 +31,34 @@ static const char *const names[LNX_VARIABLES] = {
 static const uint8_t build_id_note[16] = { 4, 0, 0, 0, LNX_BUILD_ID, 0,	  0,   0,
 					   3, 0, 0, 0, 'G',	     'N', 'U', 0 };
 
+void lnx_build_id_look(const uint8_t *piece, size_t size,
+		       bool (*is_of_vdso)(size_t note, const void *arg), const void *arg,
+		       uint8_t *build_id_out)
+{
+	for (size_t i = 0; i + sizeof(build_id_note) + LNX_BUILD_ID <= size; i += 4)
+		if (piece[i] == build_id_note[0] &&
+		    !memcmp(piece + i, build_id_note, sizeof(build_id_note)) && !is_of_vdso(i, arg))
+			memcpy(build_id_out, piece + i + sizeof(build_id_note), LNX_BUILD_ID);
+}
+
+/* A piece of the guest's memory. */
+struct piece {
+	const struct lnx_finder *f;
+	gpa_t at;
+};
+
 /*
  * The vDSOs are ELF files in the read-only data, with notes of their own: on their first page, behind
  * the ELF header at its start (arch/arm64/kernel/vdso.S aligns them to pages).
  */
-static bool is_of_vdso(const struct lnx_finder *f, uint64_t note)
+static bool is_of_vdso(size_t note, const void *arg)
 {
+	const struct piece *p = arg;
 	uint8_t start[SELFMAG];
 
-	return !guest_read(f->g, GPA(note & ~UINT64_C(4095)), start, sizeof(start)) &&
+	return !guest_read(p->f->g, GPA((p->at.a + note) & ~UINT64_C(4095)), start,
+			   sizeof(start)) &&
 	       !memcmp(start, ELFMAG, SELFMAG);
-}
-
-/* Of several the last one: .notes is behind all else that is read-only, but for BTF. */
-static void look_for_build_id(struct lnx_finder *f, const uint8_t *piece, size_t size, gpa_t at)
-{
-	for (size_t i = 0; i + sizeof(build_id_note) + LNX_BUILD_ID <= size; i += 4)
-		if (piece[i] == build_id_note[0] &&
-		    !memcmp(piece + i, build_id_note, sizeof(build_id_note)) &&
-		    !is_of_vdso(f, at.a + i))
-			memcpy(f->k->build_id, piece + i + sizeof(build_id_note), LNX_BUILD_ID);
 }
 
 /* What lies in two pieces is met twice. */
@@ -69,7 +77,7 @@ static void add_place(struct lnx_data_search *s, size_t n, uint64_t place)
 void lnx_data_look(struct lnx_finder *f, struct lnx_data_search *s, const uint8_t *piece,
 		   size_t size, gpa_t at)
 {
-	look_for_build_id(f, piece, size, at);
+	lnx_build_id_look(piece, size, is_of_vdso, &(struct piece){ f, at }, f->k->build_id);
 	for (size_t n = 0; n < LNX_VARIABLES; n++) {
 		const size_t len = strlen(names[n]) + 1; /* up to its end */
 		const uint8_t *found = piece;

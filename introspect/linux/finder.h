@@ -66,6 +66,12 @@ enum lnx_verdict lnx_search(struct lnx_finder *f);
 typedef bool (*lnx_look_fn)(struct lnx_finder *f, const uint8_t *piece, size_t size, gpa_t at,
 			    void *arg);
 
+/** Whether a banner begins here: at least LNX_BANNER_MAX bytes are behind @p s. */
+bool lnx_is_banner(const char *s);
+
+/** Copy a banner's line. @param banner_out room for LNX_BANNER_MAX */
+void lnx_banner_take(const char *s, size_t len, char *banner_out);
+
 /** Look through guest-physical memory, piece by piece. @return GS_OK; GS_ENOSPC, with f->err */
 GS_MUST_USE enum gs_code lnx_scan(struct lnx_finder *f, gpa_t start, gpa_t end, lnx_look_fn look,
 				  void *arg);
@@ -85,6 +91,17 @@ struct lnx_data_search {
 	uint64_t value[LNX_VARIABLES]; /* 0: none yet */
 	bool is_unclear[LNX_VARIABLES];
 };
+
+/**
+ * Look for the kernel's build id. Of several the last one: .notes is behind all else that is read-only,
+ * but for BTF.
+ *
+ * @param is_of_vdso    tells notes of other files, by the offset in @p piece
+ * @param build_id_out  LNX_BUILD_ID bytes, left alone if there is none
+ */
+void lnx_build_id_look(const uint8_t *piece, size_t size,
+		       bool (*is_of_vdso)(size_t note, const void *arg), const void *arg,
+		       uint8_t *build_id_out);
 
 /** Take what the symbol table has; what is left is to be looked for in the read-only data. */
 void lnx_data_begin(struct lnx_finder *f, struct lnx_data_search *s);

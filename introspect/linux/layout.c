@@ -66,19 +66,24 @@ static enum gs_code find_text(struct lnx_finder *f)
  * ----------------------
  */
 
-static bool is_banner(const char *s)
+bool lnx_is_banner(const char *s)
 {
 	size_t n = strlen(BANNER_PREFIX);
 
 	return strncmp(s, BANNER_PREFIX, n) == 0 && s[n] >= '0' && s[n] <= '9';
 }
 
+void lnx_banner_take(const char *s, size_t len, char *banner_out)
+{
+	len = strnlen(s, gs_min(len, LNX_BANNER_MAX - 1));
+	memcpy(banner_out, s, len);
+	banner_out[len] = '\0';
+	banner_out[strcspn(banner_out, "\n")] = '\0';
+}
+
 static void take_banner(struct lnx_kernel *k, const char *s, size_t len)
 {
-	len = strnlen(s, gs_min(len, sizeof(k->banner) - 1));
-	memcpy(k->banner, s, len);
-	k->banner[len] = '\0';
-	k->banner[strcspn(k->banner, "\n")] = '\0';
+	lnx_banner_take(s, len, k->banner);
 
 	const char *release = k->banner + strlen(BANNER_PREFIX);
 	size_t n = gs_min(strcspn(release, " "), sizeof(k->release) - 1);
@@ -140,7 +145,7 @@ static bool look_at_chunk(struct lnx_finder *f, const uint8_t *chunk, size_t siz
 		p = memchr(p, 'L', (size_t)(chunk + size - p));
 		if (!p || chunk + size - p < LNX_BANNER_MAX)
 			break;
-		if (is_banner((const char *)p)) {
+		if (lnx_is_banner((const char *)p)) {
 			take_banner(f->k, (const char *)p, LNX_BANNER_MAX);
 			s->banner = true;
 		}
@@ -165,6 +170,12 @@ enum gs_code lnx_scan(struct lnx_finder *f, gpa_t start, gpa_t end, lnx_look_fn 
 	return GS_OK;
 }
 
+static void take_profile(struct lnx_finder *f)
+{
+	f->k->types = f->hints->profile->types;
+	f->k->found.types_by = LNX_BY_PROFILE;
+}
+
 /* The kernel itself has none, or they cannot be read: what was given for this case. */
 static enum gs_code take_given_types(struct lnx_finder *f, const struct rodata_scan *s)
 {
@@ -176,8 +187,7 @@ static enum gs_code take_given_types(struct lnx_finder *f, const struct rodata_s
 		f->k->types = hints->reference->types;
 		f->k->found.types_by = LNX_BY_REFERENCE;
 	} else if (hints->profile) {
-		f->k->types = hints->profile->types;
-		f->k->found.types_by = LNX_BY_PROFILE;
+		take_profile(f);
 	} else if (s->tried) {
 		return s->types_rc;
 	} else {
@@ -203,6 +213,10 @@ static enum gs_code find_types(struct lnx_finder *f)
 		rc = lnx_data_end(f, &s.data);
 	if (rc)
 		return rc;
+	if (f->hints->profile && f->hints->prefers_profile) {
+		take_profile(f);
+		return GS_OK;
+	}
 	if (s.types || s.types_rc == GS_ENOSPC)
 		return s.types_rc;
 	return take_given_types(f, &s);

@@ -50,6 +50,7 @@ struct lnx_hints {
 	size_t vmcoreinfo_size;
 	const struct lnx_reference *reference;
 	const struct lnx_profile *profile; /* for a kernel without BTF */
+	bool prefers_profile;		   /* take it for one that has BTF, too: to try it */
 };
 
 /** How a thing was found, in the order in which it is tried. */
@@ -140,6 +141,38 @@ void lnx_reference_destroy(struct lnx_reference *ref);
 GS_MUST_USE enum gs_code lnx_profile_open(const char *path, struct lnx_profile **profile_out,
 					  struct gs_error *err);
 void lnx_profile_destroy(struct lnx_profile *profile);
+
+/**
+ * Make a profile: of a vmlinux or an Image (plain or gzip) with BTF, or of a symbol file of Volatility 3
+ * (JSON). What it is shows in its first bytes.
+ *
+ * @param text_out returned: the profile as JSON, terminated; free with free()
+ * @return GS_OK; GS_ENOENT, GS_EDENIED, GS_ESYS: the file; GS_EMALFORMED: none of these, damaged, or it
+ *         lacks a member without which no thread can be shown (named); GS_ETOOBIG: larger than any of
+ *         them; GS_ENOTSUP: a form that is not read here, with what to do; GS_ENOSPC: out of memory
+ * Threads: any.
+ */
+GS_MUST_USE enum gs_code lnx_profile_make(const char *path, char **text_out, struct gs_error *err);
+
+/** A thing in which a profile and a kernel's own types differ: "task_struct.pid". */
+struct lnx_difference {
+	const char *name;
+	const char *profile, *kernel; /* what they say, for people; NULL: nothing */
+};
+
+/**
+ * Compare a profile with the types by which a kernel was found.
+ *
+ * @param visit gets each difference; what it points to lives for the call
+ * @return how many there are
+ */
+uint32_t lnx_profile_compare(const struct lnx_profile *profile, const struct lnx_kernel *k,
+			     void (*visit)(const struct lnx_difference *d, void *arg), void *arg);
+
+/** Whether a profile says of what kernel it is, and it is this one. */
+enum lnx_profile_match { LNX_PROFILE_OF_ANY, LNX_PROFILE_SAME, LNX_PROFILE_OTHER };
+enum lnx_profile_match lnx_profile_match(const struct lnx_profile *profile,
+					 const struct lnx_kernel *k);
 
 /** NULL is fine. */
 void lnx_kernel_destroy(struct lnx_kernel *k);

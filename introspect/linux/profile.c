@@ -9,9 +9,9 @@
 
 #include "base/file.h"
 #include "base/util.h"
+#include "introspect/linux/layouts.h"
 #include "introspect/linux/reference.h"
 
-#define PROFILE_VERSION 1
 /* A profile of all members that are looked at has some 6 KiB. */
 #define PROFILE_SIZE_MAX (1 << 20)
 #define STRUCT_SIZE_MAX	 (1 << 20)
@@ -78,7 +78,7 @@ static enum gs_code take_members(const json_t *structs, struct lnx_types *types,
 	if (!take_size(structs, "task_struct", &types->task_size) ||
 	    !take_size(structs, "pt_regs", &types->pt_regs_size))
 		return gs_fail(err, GS_EMALFORMED, "lacks the size of task_struct or pt_regs");
-	types->has_frame_record_meta = json_object_get(structs, "frame_record_meta") != NULL;
+	types->has_frame_record_meta = json_object_get(structs, LNX_FRAME_RECORD_META) != NULL;
 	return GS_OK;
 }
 
@@ -115,18 +115,56 @@ static enum gs_code take_counters(const json_t *enums, struct lnx_types *types,
 	return GS_OK;
 }
 
-static enum gs_code take_profile(const json_t *root, struct lnx_types *types, struct gs_error *err)
+enum gs_code lnx_profile_take(const json_t *root, struct lnx_types *types_out, struct gs_error *err)
 {
 	json_int_t version = json_integer_value(json_object_get(root, "guestshot-profile"));
 
-	if (version != PROFILE_VERSION)
+	if (version != LNX_PROFILE_VERSION)
 		return gs_fail(err, GS_EMALFORMED,
 			       "is no profile of version %d (\"guestshot-profile\": %d)",
-			       PROFILE_VERSION, PROFILE_VERSION);
-	enum gs_code rc = take_members(json_object_get(root, "structs"), types, err);
+			       LNX_PROFILE_VERSION, LNX_PROFILE_VERSION);
+	enum gs_code rc = take_members(json_object_get(root, "structs"), types_out, err);
 	if (!rc)
-		rc = take_percpu(json_object_get(root, "percpu"), types, err);
-	return rc ? rc : take_counters(json_object_get(root, "enums"), types, err);
+		rc = take_percpu(json_object_get(root, "percpu"), types_out, err);
+	return rc ? rc : take_counters(json_object_get(root, "enums"), types_out, err);
+}
+
+static int hex_digit(char c)
+{
+	static const char digits[] = "0123456789abcdef";
+	const char *at = c ? strchr(digits, c) : NULL;
+
+	return at ? (int)(at - digits) : -1;
+}
+
+/* What kernel it is of: both are optional, but not nonsense. */
+static enum gs_code take_origin(const json_t *root, struct lnx_profile *profile,
+				struct gs_error *err)
+{
+	const json_t *banner = json_object_get(root, "banner");
+	const json_t *id = json_object_get(root, "build-id");
+
+	if (banner && (!json_is_string(banner) || json_string_length(banner) >= LNX_BANNER_MAX))
+		return gs_fail(err, GS_EMALFORMED, "\"banner\" is no string of up to %d bytes",
+			       LNX_BANNER_MAX - 1);
+	if (banner)
+		memcpy(profile->banner, json_string_value(banner), json_string_length(banner));
+	if (!id)
+		return GS_OK;
+	for (size_t i = 0; i < LNX_BUILD_ID; i++) {
+		const char *text =
+			json_string_length(id) == LNX_BUILD_ID * 2 ? json_string_value(id) : "";
+		const int high = hex_digit(text[0] ? text[2 * i] : 0);
+		const int low = hex_digit(text[0] ? text[2 * i + 1] : 0);
+
+		if (high < 0 || low < 0)
+			return gs_fail(err, GS_EMALFORMED,
+				       "\"build-id\" is no string of %d hexadecimal digits",
+				       LNX_BUILD_ID * 2);
+		profile->build_id[i] = (uint8_t)(high << 4 | low);
+	}
+	profile->has_build_id = true;
+	return GS_OK;
 }
 
 /* Refuses what is no file of a profile's size, so that the parser does not have to. */
@@ -160,8 +198,10 @@ enum gs_code lnx_profile_open(const char *path, struct lnx_profile **profile_out
 	if (rc)
 		return rc;
 	struct lnx_profile *profile = calloc(1, sizeof(*profile));
-	rc = profile ? take_profile(root, &profile->types, err)
+	rc = profile ? lnx_profile_take(root, &profile->types, err)
 		     : gs_fail(err, GS_ENOSPC, "out of memory");
+	if (!rc)
+		rc = take_origin(root, profile, err);
 	json_decref(root);
 	if (rc) {
 		free(profile);

@@ -19,7 +19,6 @@
 /* The largest image seen has 47 MB (7.3, 16K pages). */
 #define IMAGE_MAX    (UINT64_C(256) << 20)
 #define SEGMENTS_MAX 256
-#define TYPES_MAX    64
 /* Places that look like a symbol table; a kernel has one. */
 #define TABLES_MAX 32
 /* arm64 Image header (Documentation/arch/arm64/booting.rst) */
@@ -155,8 +154,7 @@ static enum gs_code read_image(int fd, struct lnx_reference *ref, struct gs_erro
 	return n ? gs_fail(err, GS_ENOSPC, "out of memory for the image") : GS_OK;
 }
 
-static enum gs_code read_file(int fd, uint64_t size, struct lnx_reference *ref,
-			      struct gs_error *err)
+enum gs_code lnx_image_load(int fd, uint64_t size, struct lnx_reference *ref, struct gs_error *err)
 {
 	uint8_t magic[4];
 	enum gs_code rc = read_at(fd, magic, sizeof(magic), 0, err);
@@ -199,21 +197,30 @@ static enum gs_code find_symbols(struct lnx_reference *ref, struct gs_error *err
 		       "has no symbol table (cut off, or built without CONFIG_KALLSYMS?)");
 }
 
-static void find_types(struct lnx_reference *ref)
+size_t lnx_image_next_btf(const uint8_t *image, size_t size, size_t at, size_t *blob_out)
 {
-	uint32_t tried = 0;
-
-	for (size_t i = 0; i + LNX_BTF_HEADER <= ref->size && tried < TYPES_MAX; i += 4) {
-		const uint8_t *p = ref->image + i;
+	for (size_t i = at; i + LNX_BTF_HEADER <= size; i += 4) {
+		const uint8_t *p = image + i;
 		size_t blob = p[0] == 0x9f && p[1] == 0xeb ? lnx_btf_size(p) : 0;
 
-		if (!blob || blob > ref->size - i)
-			continue;
-		tried++;
-		if (!lnx_types_read(p, blob, &ref->types, NULL)) {
-			ref->has_types = true;
-			return;
+		if (blob && blob <= size - i) {
+			*blob_out = blob;
+			return i;
 		}
+	}
+	*blob_out = 0;
+	return size;
+}
+
+static void find_types(struct lnx_reference *ref)
+{
+	size_t at = 0, blob;
+
+	for (uint32_t tried = 0; tried < LNX_BTF_TRIES_MAX && !ref->has_types; tried++, at += 4) {
+		at = lnx_image_next_btf(ref->image, ref->size, at, &blob);
+		if (at == ref->size)
+			return;
+		ref->has_types = !lnx_types_read(ref->image + at, blob, &ref->types, NULL);
 	}
 }
 
@@ -241,7 +248,7 @@ enum gs_code lnx_reference_open(const char *path, struct lnx_reference **ref_out
 	struct lnx_reference *ref = calloc(1, sizeof(*ref));
 	if (!ref)
 		return gs_fail(err, GS_ENOSPC, "out of memory");
-	enum gs_code rc = read_file(fd, (uint64_t)st.st_size, ref, err);
+	enum gs_code rc = lnx_image_load(fd, (uint64_t)st.st_size, ref, err);
 	if (!rc)
 		rc = find_symbols(ref, err);
 	if (rc) {

@@ -26,7 +26,25 @@ struct lnx_reference {
 /** The types that --profile gave. */
 struct lnx_profile {
 	struct lnx_types types;
+	char banner[LNX_BANNER_MAX]; /* of the kernel it was made for; "": not said */
+	bool has_build_id;
+	uint8_t build_id[LNX_BUILD_ID];
 };
+
+/**
+ * Read the bytes of an Image (plain or gzip) or an ELF vmlinux.
+ *
+ * @param ref_out  zeroed; image and size are set, to be freed with free() also after an error
+ * @return as lnx_reference_open(); the text does not name the file
+ */
+GS_MUST_USE enum gs_code lnx_image_load(int fd, uint64_t size, struct lnx_reference *ref_out,
+					struct gs_error *err);
+
+/* Headers of BTF that are tried; a kernel has one. */
+#define LNX_BTF_TRIES_MAX 64
+
+/** The next place at or behind @p at that has a header of BTF with room for all; @p size: none. */
+size_t lnx_image_next_btf(const uint8_t *image, size_t size, size_t at, size_t *blob_out);
 
 /** How many samples are in memory when the image begins at @p image. *proof_out: the first one. */
 uint32_t lnx_reference_match(const struct lnx_reference *ref, const struct guest *g, gpa_t image,

@@ -8,6 +8,7 @@
 #include <bpf/libbpf.h>
 
 #include "base/util.h"
+#include "introspect/linux/layouts.h"
 
 /*
  * Anonymous members nest three deep at most in the kernels looked at; hostile BTF may nest in
@@ -267,7 +268,7 @@ static const struct btf_type *find_struct(const struct btf *btf, const char *nam
 }
 
 /* The per-CPU section is the only one in the kernel's BTF, and absent before 5.11 or so. */
-static void read_percpu(const struct btf *btf, struct lnx_types *types)
+static bool find_percpu(const struct btf *btf, const char *wanted, struct lnx_field *field_out)
 {
 	int id = btf__find_by_name_kind(btf, ".data..percpu", BTF_KIND_DATASEC);
 	const struct btf_type *sec = id > 0 ? btf__type_by_id(btf, (uint32_t)id) : NULL;
@@ -277,11 +278,18 @@ static void read_percpu(const struct btf *btf, struct lnx_types *types)
 		const struct btf_type *var = btf__type_by_id(btf, info->type);
 		const char *name = var ? btf__name_by_offset(btf, var->name_off) : NULL;
 
-		for (size_t p = 0; name && p < LNX_PERCPUS; p++)
-			if (strcmp(name, percpu_names[p]) == 0)
-				types->percpu[p] =
-					(struct lnx_field){ true, info->offset, info->size };
+		if (name && strcmp(name, wanted) == 0) {
+			*field_out = (struct lnx_field){ true, info->offset, info->size };
+			return true;
+		}
 	}
+	return false;
+}
+
+static void read_percpu(const struct btf *btf, struct lnx_types *types)
+{
+	for (size_t p = 0; p < LNX_PERCPUS; p++)
+		(void)find_percpu(btf, percpu_names[p], &types->percpu[p]);
 }
 
 /* Whether a name is one of those in a list that '|' separates. */
@@ -299,22 +307,36 @@ static bool is_among(const char *name, const char *names)
 	return false;
 }
 
+static const struct btf_type *find_enum(const struct btf *btf, const char *name)
+{
+	int id = btf__find_by_name_kind(btf, name, BTF_KIND_ENUM);
+
+	return id > 0 ? btf__type_by_id(btf, (uint32_t)id) : NULL;
+}
+
+/* The name of an enumerator that can be an element of an array; NULL: it cannot. */
+static const char *element_name(const struct btf *btf, const struct btf_type *type, uint32_t i,
+				uint32_t *index_out)
+{
+	const struct btf_enum *e = &btf_enum(type)[i];
+
+	if (e->val < 0 || e->val >= LNX_ELEMENTS_MAX)
+		return NULL;
+	*index_out = (uint32_t)e->val;
+	return btf__name_by_offset(btf, e->name_off);
+}
+
 static void read_counters(const struct btf *btf, bool of_nodes, struct lnx_types *types)
 {
-	int id = btf__find_by_name_kind(btf, of_nodes ? LNX_NODE_ENUM : LNX_ZONE_ENUM,
-					BTF_KIND_ENUM);
-	const struct btf_type *type = id > 0 ? btf__type_by_id(btf, (uint32_t)id) : NULL;
+	const struct btf_type *type = find_enum(btf, of_nodes ? LNX_NODE_ENUM : LNX_ZONE_ENUM);
+	uint32_t index;
 
 	for (uint32_t i = 0; type && i < btf_vlen(type); i++) {
-		const struct btf_enum *e = &btf_enum(type)[i];
-		const char *name = btf__name_by_offset(btf, e->name_off);
+		const char *name = element_name(btf, type, i, &index);
 
-		if (!name || e->val < 0 || e->val >= LNX_ELEMENTS_MAX)
-			continue;
-		for (size_t c = 0; c < LNX_COUNTERS; c++)
+		for (size_t c = 0; name && c < LNX_COUNTERS; c++)
 			if (is_among(name, counters[c]))
-				types->counter[c] =
-					(struct lnx_element){ true, of_nodes, (uint32_t)e->val };
+				types->counter[c] = (struct lnx_element){ true, of_nodes, index };
 	}
 }
 
@@ -337,7 +359,7 @@ static enum gs_code read_members(const struct btf *btf, struct lnx_types *types,
 	}
 	types->task_size = find_struct(btf, "task_struct")->size;
 	types->pt_regs_size = find_struct(btf, "pt_regs")->size;
-	types->has_frame_record_meta = find_struct(btf, "frame_record_meta") != NULL;
+	types->has_frame_record_meta = find_struct(btf, LNX_FRAME_RECORD_META) != NULL;
 	return GS_OK;
 }
 
@@ -349,24 +371,95 @@ static int be_silent(enum libbpf_print_level level, const char *fmt, va_list ap)
 	return 0;
 }
 
+static enum gs_code load(const void *data, size_t size, struct btf **btf_out, struct gs_error *err)
+{
+	if (size > 2 * (size_t)BTF_SIZE_MAX + LNX_BTF_HEADER)
+		return gs_fail(err, GS_ETOOBIG, "type information of %zu bytes", size);
+	libbpf_set_print(be_silent);
+	*btf_out = btf__new(data, (uint32_t)size);
+	return *btf_out ? GS_OK
+			: gs_fail(err, GS_EMALFORMED, "the kernel's type information is broken");
+}
+
 enum gs_code lnx_types_read(const void *data, size_t size, struct lnx_types *types_out,
 			    struct gs_error *err)
 {
 	struct lnx_types types = { 0 };
+	struct btf *btf;
+	enum gs_code rc = load(data, size, &btf, err);
 
-	if (size > 2 * (size_t)BTF_SIZE_MAX + LNX_BTF_HEADER)
-		return gs_fail(err, GS_ETOOBIG, "type information of %zu bytes", size);
-	libbpf_set_print(be_silent);
-
-	struct btf *btf = btf__new(data, (uint32_t)size);
-	if (!btf)
-		return gs_fail(err, GS_EMALFORMED, "the kernel's type information is broken");
+	if (rc)
+		return rc;
 	read_percpu(btf, &types);
 	read_counters(btf, false, &types);
 	read_counters(btf, true, &types);
-	enum gs_code rc = read_members(btf, &types, err);
+	rc = read_members(btf, &types, err);
 	btf__free(btf);
 	if (!rc)
 		*types_out = types;
 	return rc;
+}
+
+/* --- the same for those who ask by name: profiles --- */
+
+static bool btf_size_of(void *priv, const char *in, uint32_t *size_out)
+{
+	const struct btf_type *type = find_struct(priv, in);
+
+	if (type)
+		*size_out = type->size;
+	return type != NULL;
+}
+
+static bool btf_member_of(void *priv, const char *in, const char *path, struct lnx_field *field_out)
+{
+	const struct btf_type *type = find_struct(priv, in);
+
+	return type && find_path(priv, type, path, strlen(path), field_out);
+}
+
+static bool btf_percpu_of(void *priv, const char *name, struct lnx_field *field_out)
+{
+	return find_percpu(priv, name, field_out);
+}
+
+static bool btf_enumerator_of(void *priv, const char *in, const char *name, uint32_t *value_out)
+{
+	const struct btf_type *type = find_enum(priv, in);
+	uint32_t index;
+
+	for (uint32_t i = 0; type && i < btf_vlen(type); i++) {
+		const char *have = element_name(priv, type, i, &index);
+
+		if (have && strcmp(have, name) == 0) {
+			*value_out = index;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void btf_close(void *priv)
+{
+	btf__free(priv);
+}
+
+enum gs_code lnx_layouts_open_btf(const void *blob, size_t size, struct lnx_layouts *layouts_out,
+				  struct gs_error *err)
+{
+	static const struct lnx_layouts_ops ops = {
+		.size = btf_size_of,
+		.member = btf_member_of,
+		.percpu = btf_percpu_of,
+		.enumerator = btf_enumerator_of,
+		.close = btf_close,
+	};
+	struct btf *btf;
+	enum gs_code rc = load(blob, size, &btf, err);
+
+	if (rc)
+		return rc;
+	layouts_out->priv = btf;
+	layouts_out->ops = &ops;
+	return GS_OK;
 }

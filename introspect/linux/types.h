@@ -113,6 +113,8 @@ struct lnx_element {
 /** The enumerations that name the elements of vm_zone_stat and of vm_node_stat. */
 #define LNX_ZONE_ENUM "zone_stat_item"
 #define LNX_NODE_ENUM "node_stat_item"
+/** A structure that need only be there. */
+#define LNX_FRAME_RECORD_META "frame_record_meta"
 
 /** What a member is called: alternatives of the path are separated by '|', the first there is counts. */
 struct lnx_member_name {

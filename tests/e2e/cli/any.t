@@ -380,3 +380,58 @@ $ guestshot run
 code 64
 err guestshot run: .*--kernel IMAGE is missing
 err Try .guestshot run --help' .*
+
+# --- profile
+
+$ guestshot profile
+code 64
+err Usage: guestshot profile make .*
+err *
+
+$ guestshot profile --help
+out Usage: guestshot profile make .*
+out *
+
+$ guestshot profile make --help
+out Usage: guestshot profile make .*
+out *
+
+$ guestshot profile make
+code 64
+err guestshot profile make: INPUT is missing
+err *
+
+$ guestshot profile make one two
+code 64
+err guestshot profile make: one INPUT, please: unexpected argument: two
+err *
+
+$ guestshot profile make missing
+code 66
+err guestshot: error: missing: No such file or directory
+
+$ echo '{"user_types": {}}' >isf; guestshot profile make isf
+code 65
+err guestshot: error: isf: lacks task_struct.__state.state
+
+$ echo '{"guestshot-profile": 1}' >made; guestshot profile make made
+code 65
+err guestshot: error: made: is a profile already
+
+$ printf '\3757zXZ\0' >packed; guestshot profile make packed
+code 69
+err guestshot: error: packed: is compressed with xz: unpack it first .*
+
+$ guestshot profile check
+code 64
+err guestshot profile check: one guest, please: .*
+err *
+
+$ guestshot profile check --core x
+code 64
+err guestshot profile check: which profile\? --profile FILE is missing
+err *
+
+$ guestshot profile check --core x --profile missing
+code 66
+err guestshot: error: profile missing: No such file or directory

@@ -17,6 +17,7 @@ int main(void)
 	srunner_add_suite(sr, suite_reference());
 	srunner_add_suite(sr, suite_profile());
 	srunner_add_suite(sr, suite_bad_profile());
+	srunner_add_suite(sr, suite_profile_make());
 	srunner_add_suite(sr, suite_list());
 	srunner_add_suite(sr, suite_ahead());
 	srunner_add_suite(sr, suite_task());
