@@ -114,13 +114,14 @@ static const json_t *find_field(const json_t *root, const json_t *fields, const 
 			if (--budget < 0)
 				return NULL;
 			if (!json_is_true(json_object_get(field, "anonymous")) ||
-			    !is_composite(type) || depth == PENDING_MAX ||
+			    !is_composite(type) ||
 			    !gs_add(p.offset, number(field, "offset"), &offset))
 				continue;
 			const json_t *inner =
 				user_type(root, json_string_value(json_object_get(type, "name")));
-			stack[depth++] =
-				(struct pending){ json_object_get(inner, "fields"), offset };
+			if (depth < PENDING_MAX)
+				stack[depth++] = (struct pending){ json_object_get(inner, "fields"),
+								   offset };
 		}
 	}
 	return NULL;

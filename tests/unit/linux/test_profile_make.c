@@ -301,7 +301,9 @@ static json_t *symbol_json(const struct lnx_types *types, bool old)
 	}
 	json_object_set_new(inside(user_types, "unnamed_1"), "size", json_integer(8));
 	json_object_foreach(json_object_get(profile_json, "enums"), in, of)
+	{
 		json_object_set_new(enums, in, json_pack("{s:i, s:O}", "size", 4, "constants", of));
+	}
 	json_decref(profile_json);
 	return json_pack("{s:{s:s}, s:{s:{s:i}}, s:o, s:o}", "metadata", "format",
 			 "6.2.0 \"99999999999999999999\"", "base_types", "char", "size", 1,
