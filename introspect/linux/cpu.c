@@ -5,8 +5,8 @@
 enum gs_code lnx_cpu_is_idle(struct lnx_view *v, uint64_t tpidr_el1, bool *idle_out)
 {
 	const struct lnx_kernel *k = v->k;
-	const struct lnx_field *idle = &k->types.member[LNX_M_RQ_IDLE];
-	const struct lnx_field *curr = &k->types.member[LNX_M_RQ_CURR];
+	const struct lnx_field *idle = lnx_field_of(k, LNX_M_RQ_IDLE);
+	const struct lnx_field *curr = lnx_field_of(k, LNX_M_RQ_CURR);
 	gva_t task;
 
 	if (!idle->present || !curr->present || lnx_idle_task(v, tpidr_el1, &task))

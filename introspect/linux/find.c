@@ -439,13 +439,6 @@ const char *lnx_kernel_banner(const struct lnx_kernel *k)
 	return k->banner;
 }
 
-static bool has_build_id(const struct lnx_kernel *k)
-{
-	static const uint8_t none[LNX_BUILD_ID];
-
-	return memcmp(k->build_id, none, sizeof(none)) != 0;
-}
-
 struct lnx_kernel_info lnx_kernel_info_get(const struct lnx_kernel *k)
 {
 	return (struct lnx_kernel_info){
@@ -457,7 +450,7 @@ struct lnx_kernel_info lnx_kernel_info_get(const struct lnx_kernel *k)
 		.va_bits = k->regime.half[1].va_bits,
 		.symbols = k->ks.n,
 		.kallsyms_style = k->ks.style,
-		.build_id = has_build_id(k) ? k->build_id : NULL,
+		.build_id = lnx_is_build_id(k->build_id) ? k->build_id : NULL,
 	};
 }
 

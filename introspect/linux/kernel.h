@@ -3,6 +3,8 @@
 #ifndef INTROSPECT_LINUX_KERNEL_H
 #define INTROSPECT_LINUX_KERNEL_H
 
+#include <string.h>
+
 #include "introspect/linux/kallsyms.h"
 #include "introspect/linux/linux.h"
 #include "introspect/linux/types.h"
@@ -63,6 +65,26 @@ struct lnx_kernel {
 	char banner[LNX_BANNER_MAX];
 	char release[65]; /* __NEW_UTS_LEN + 1 */
 };
+
+/** Where a member is in its structure; present says whether this kernel has it. */
+static inline const struct lnx_field *lnx_field_of(const struct lnx_kernel *k, enum lnx_member m)
+{
+	return &k->types.member[m];
+}
+
+/** The address of a member of the structure at @p object. */
+static inline gva_t lnx_member_of(const struct lnx_kernel *k, gva_t object, enum lnx_member m)
+{
+	return GVA(object.a + lnx_field_of(k, m)->offset);
+}
+
+/** Whether there is a build id: none is of zeros. */
+static inline bool lnx_is_build_id(const uint8_t id[LNX_BUILD_ID])
+{
+	static const uint8_t none[LNX_BUILD_ID];
+
+	return memcmp(id, none, sizeof(none)) != 0;
+}
 
 static inline bool lnx_range_has(struct lnx_range r, uint64_t address)
 {

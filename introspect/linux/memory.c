@@ -4,19 +4,15 @@
 
 #define ASID_MASK UINT64_C(0xffff)
 
-static const struct lnx_field *field(const struct lnx_kernel *k, enum lnx_member m)
-{
-	return &k->types.member[m];
-}
-
 bool lnx_knows_asid(const struct lnx_kernel *k)
 {
-	return field(k, LNX_M_TASK_MM)->present && field(k, LNX_M_MM_CONTEXT_ID)->present;
+	return lnx_field_of(k, LNX_M_TASK_MM)->present &&
+	       lnx_field_of(k, LNX_M_MM_CONTEXT_ID)->present;
 }
 
 bool lnx_knows_page_tables(const struct lnx_kernel *k)
 {
-	return field(k, LNX_M_TASK_MM)->present && field(k, LNX_M_MM_PGD)->present;
+	return lnx_field_of(k, LNX_M_TASK_MM)->present && lnx_field_of(k, LNX_M_MM_PGD)->present;
 }
 
 /* --- address spaces --- */
@@ -24,14 +20,13 @@ bool lnx_knows_page_tables(const struct lnx_kernel *k)
 void lnx_mm_prefetch_entry(struct lnx_view *v, gva_t mm)
 {
 	if (v->can_prefetch && lnx_is_object(v->k, mm.a))
-		lnx_prefetch_entry(v, GVA(mm.a + field(v->k, LNX_M_MM_CONTEXT_ID)->offset));
+		lnx_prefetch_entry(v, lnx_member_of(v->k, mm, LNX_M_MM_CONTEXT_ID));
 }
 
 void lnx_mm_prefetch(struct lnx_view *v, gva_t mm)
 {
 	if (v->can_prefetch && lnx_is_object(v->k, mm.a))
-		lnx_prefetch(v, GVA(mm.a + field(v->k, LNX_M_MM_CONTEXT_ID)->offset),
-			     sizeof(uint64_t));
+		lnx_prefetch(v, lnx_member_of(v->k, mm, LNX_M_MM_CONTEXT_ID), sizeof(uint64_t));
 }
 
 static enum gs_code read_member(struct lnx_view *v, gva_t mm, enum lnx_member m,
@@ -39,7 +34,7 @@ static enum gs_code read_member(struct lnx_view *v, gva_t mm, enum lnx_member m,
 {
 	if (!lnx_is_object(v->k, mm.a))
 		return GS_EMALFORMED;
-	return lnx_read_u64(v, GVA(mm.a + field(v->k, m)->offset), value_out);
+	return lnx_read_u64(v, lnx_member_of(v->k, mm, m), value_out);
 }
 
 enum gs_code lnx_mm_asid(struct lnx_view *v, gva_t mm, uint32_t *asid_out)

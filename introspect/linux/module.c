@@ -21,14 +21,9 @@
 #define SYMBOLS_AT_ONCE 40
 #define NAME_AT_ONCE	UINT64_C(64)
 
-static const struct lnx_field *field(const struct lnx_kernel *k, enum lnx_member m)
-{
-	return &k->types.member[m];
-}
-
 static bool has(const struct lnx_kernel *k, enum lnx_member m, uint32_t size)
 {
-	return field(k, m)->present && field(k, m)->size == size;
+	return lnx_field_of(k, m)->present && lnx_field_of(k, m)->size == size;
 }
 
 /* --- a module --- */
@@ -55,32 +50,28 @@ static enum gs_code read_part(struct lnx_view *v, gva_t base_at, gva_t size_at,
 	return GS_OK;
 }
 
-static gva_t member_of(const struct lnx_kernel *k, gva_t module, enum lnx_member m)
-{
-	return GVA(module.a + field(k, m)->offset);
-}
-
 /* Element of mem[]. The array has one for each kind, so that its size says how long each is. */
 static enum gs_code read_memory(struct lnx_view *v, struct lnx_module *m, uint32_t element,
 				enum lnx_module_part part)
 {
 	const struct lnx_kernel *k = v->k;
-	const uint64_t each = field(k, LNX_M_MODULE_MEM)->size / MEMORIES;
-	const gva_t at = GVA(member_of(k, m->address, LNX_M_MODULE_MEM).a + element * each);
+	const uint64_t each = lnx_field_of(k, LNX_M_MODULE_MEM)->size / MEMORIES;
+	const gva_t at = GVA(lnx_member_of(k, m->address, LNX_M_MODULE_MEM).a + element * each);
 
-	return read_part(v, member_of(k, at, LNX_M_MODULE_MEMORY_BASE),
-			 member_of(k, at, LNX_M_MODULE_MEMORY_SIZE), m, part);
+	return read_part(v, lnx_member_of(k, at, LNX_M_MODULE_MEMORY_BASE),
+			 lnx_member_of(k, at, LNX_M_MODULE_MEMORY_SIZE), m, part);
 }
 
 static bool has_memories(const struct lnx_kernel *k)
 {
-	const struct lnx_field *mem = field(k, LNX_M_MODULE_MEM);
+	const struct lnx_field *mem = lnx_field_of(k, LNX_M_MODULE_MEM);
 
 	return mem->present && mem->size % MEMORIES == 0 && has(k, LNX_M_MODULE_MEMORY_BASE, 8) &&
 	       has(k, LNX_M_MODULE_MEMORY_SIZE, 4) &&
-	       gs_in_range(field(k, LNX_M_MODULE_MEMORY_BASE)->offset, 8, 0,
+	       gs_in_range(lnx_field_of(k, LNX_M_MODULE_MEMORY_BASE)->offset, 8, 0,
 			   mem->size / MEMORIES) &&
-	       gs_in_range(field(k, LNX_M_MODULE_MEMORY_SIZE)->offset, 4, 0, mem->size / MEMORIES);
+	       gs_in_range(lnx_field_of(k, LNX_M_MODULE_MEMORY_SIZE)->offset, 4, 0,
+			   mem->size / MEMORIES);
 }
 
 static bool has_layouts(const struct lnx_kernel *k)
@@ -92,7 +83,7 @@ static bool has_layouts(const struct lnx_kernel *k)
 static bool knows_modules(const struct lnx_kernel *k)
 {
 	return has(k, LNX_M_MODULE_STATE, 4) && has(k, LNX_M_MODULE_LIST, 16) &&
-	       field(k, LNX_M_MODULE_NAME)->present && (has_memories(k) || has_layouts(k));
+	       lnx_field_of(k, LNX_M_MODULE_NAME)->present && (has_memories(k) || has_layouts(k));
 }
 
 static enum gs_code read_parts(struct lnx_view *v, struct lnx_module *m)
@@ -104,11 +95,12 @@ static enum gs_code read_parts(struct lnx_view *v, struct lnx_module *m)
 		rc = read_memory(v, m, MEMORY_CORE_TEXT, LNX_MODULE_CORE);
 		return rc ? rc : read_memory(v, m, MEMORY_INIT_TEXT, LNX_MODULE_INIT);
 	}
-	rc = read_part(v, member_of(k, m->address, LNX_M_MODULE_CORE_BASE),
-		       member_of(k, m->address, LNX_M_MODULE_CORE_TEXT_SIZE), m, LNX_MODULE_CORE);
+	rc = read_part(v, lnx_member_of(k, m->address, LNX_M_MODULE_CORE_BASE),
+		       lnx_member_of(k, m->address, LNX_M_MODULE_CORE_TEXT_SIZE), m,
+		       LNX_MODULE_CORE);
 	return rc ? rc
-		  : read_part(v, member_of(k, m->address, LNX_M_MODULE_INIT_BASE),
-			      member_of(k, m->address, LNX_M_MODULE_INIT_TEXT_SIZE), m,
+		  : read_part(v, lnx_member_of(k, m->address, LNX_M_MODULE_INIT_BASE),
+			      lnx_member_of(k, m->address, LNX_M_MODULE_INIT_TEXT_SIZE), m,
 			      LNX_MODULE_INIT);
 }
 
@@ -128,13 +120,14 @@ static enum gs_code read_identity(struct lnx_view *v, gva_t address, struct lnx_
 				  uint32_t *state_out)
 {
 	const struct lnx_kernel *k = v->k;
-	const size_t room = (size_t)gs_min(field(k, LNX_M_MODULE_NAME)->size, sizeof(m->name));
+	const size_t room =
+		(size_t)gs_min(lnx_field_of(k, LNX_M_MODULE_NAME)->size, sizeof(m->name));
 
 	*m = (struct lnx_module){ .address = address };
 	if (!lnx_is_object(k, address.a))
 		return GS_EMALFORMED;
-	if (lnx_read_u32(v, member_of(k, address, LNX_M_MODULE_STATE), state_out) ||
-	    lnx_read(v, member_of(k, address, LNX_M_MODULE_NAME), m->name, room))
+	if (lnx_read_u32(v, lnx_member_of(k, address, LNX_M_MODULE_STATE), state_out) ||
+	    lnx_read(v, lnx_member_of(k, address, LNX_M_MODULE_NAME), m->name, room))
 		return GS_EFAULT;
 	return *state_out > MODULE_STATE_UNFORMED || !is_name(m->name, room) ? GS_EMALFORMED
 									     : GS_OK;
@@ -151,7 +144,7 @@ static enum gs_code read_module(struct lnx_view *v, gva_t address, struct lnx_mo
 	if (state == MODULE_STATE_UNFORMED)
 		return GS_ENOENT;
 	if (has(k, LNX_M_MODULE_BUILD_ID, sizeof(m->build_id)) &&
-	    lnx_read(v, member_of(k, address, LNX_M_MODULE_BUILD_ID), m->build_id,
+	    lnx_read(v, lnx_member_of(k, address, LNX_M_MODULE_BUILD_ID), m->build_id,
 		     sizeof(m->build_id)))
 		return GS_EFAULT;
 	return read_parts(v, m);
@@ -187,7 +180,8 @@ static bool find_head(struct lnx_view *v, gva_t *head_out)
 		if (!lnx_is_object(k, head.a) || lnx_read_u64(v, head, &first) || first == head.a ||
 		    !lnx_is_object(k, first) || lnx_read_u64(v, GVA(first + 8), &back) ||
 		    back != head.a ||
-		    read_identity(v, GVA(first - field(k, LNX_M_MODULE_LIST)->offset), &m, &state))
+		    read_identity(v, GVA(first - lnx_field_of(k, LNX_M_MODULE_LIST)->offset), &m,
+				  &state))
 			continue;
 		*head_out = head;
 		return true;
@@ -203,7 +197,7 @@ void lnx_modules_read(struct lnx_view *v, struct lnx_modules *out)
 	out->count = 0;
 	if (!knows_modules(v->k) || !find_head(v, &head))
 		return;
-	lnx_list_begin(&l, v, head, field(v->k, LNX_M_MODULE_LIST)->offset, out->listed,
+	lnx_list_begin(&l, v, head, lnx_field_of(v->k, LNX_M_MODULE_LIST)->offset, out->listed,
 		       LNX_MODULES_MAX);
 	while (lnx_list_next(&l, &module))
 		;
@@ -226,7 +220,7 @@ bool lnx_module_is_there(struct lnx_view *v, const struct lnx_module *module)
 	struct lnx_module now;
 
 	return !read_module(v, module->address, &now) && is_same(&now, module) &&
-	       is_linked(v, member_of(v->k, module->address, LNX_M_MODULE_LIST));
+	       is_linked(v, lnx_member_of(v->k, module->address, LNX_M_MODULE_LIST));
 }
 
 /* --- symbols --- */
@@ -315,15 +309,15 @@ static enum gs_code find_table(struct lnx_view *v, const struct lnx_module *m, s
 	if (!has(k, LNX_M_MODULE_KALLSYMS, 8) || !has(k, LNX_M_MOD_KALLSYMS_SYMTAB, 8) ||
 	    !has(k, LNX_M_MOD_KALLSYMS_NUM_SYMTAB, 4) || !has(k, LNX_M_MOD_KALLSYMS_STRTAB, 8))
 		return GS_ENOENT;
-	if (lnx_read_u64(v, member_of(k, m->address, LNX_M_MODULE_KALLSYMS), &at))
+	if (lnx_read_u64(v, lnx_member_of(k, m->address, LNX_M_MODULE_KALLSYMS), &at))
 		return GS_EFAULT;
 	if (!at)
 		return GS_ENOENT;
 	if (!lnx_is_object(k, at))
 		return GS_EMALFORMED;
-	if (lnx_read_u64(v, member_of(k, GVA(at), LNX_M_MOD_KALLSYMS_SYMTAB), &t->symtab) ||
-	    lnx_read_u32(v, member_of(k, GVA(at), LNX_M_MOD_KALLSYMS_NUM_SYMTAB), &t->count) ||
-	    lnx_read_u64(v, member_of(k, GVA(at), LNX_M_MOD_KALLSYMS_STRTAB), &t->strtab))
+	if (lnx_read_u64(v, lnx_member_of(k, GVA(at), LNX_M_MOD_KALLSYMS_SYMTAB), &t->symtab) ||
+	    lnx_read_u32(v, lnx_member_of(k, GVA(at), LNX_M_MOD_KALLSYMS_NUM_SYMTAB), &t->count) ||
+	    lnx_read_u64(v, lnx_member_of(k, GVA(at), LNX_M_MOD_KALLSYMS_STRTAB), &t->strtab))
 		return GS_EFAULT;
 	/* the names are aligned to nothing */
 	if (!lnx_is_object(k, t->symtab) || !lnx_is_object(k, t->strtab & ~UINT64_C(7)) ||

@@ -42,18 +42,14 @@ static bool take_size(const json_t *structs, const char *name, uint32_t *size_ou
 /* Alternatives are separated by '|': the first that the profile has. */
 static const json_t *find_member(const json_t *members, const char *path)
 {
-	while (*path) {
-		size_t n = strcspn(path, "|");
-		char name[128];
+	const char *one;
+	size_t len;
 
-		if (n < sizeof(name)) {
-			memcpy(name, path, n);
-			name[n] = '\0';
-			const json_t *place = json_object_get(members, name);
-			if (place)
-				return place;
-		}
-		path += n + (path[n] == '|');
+	while (lnx_next_name(&path, &one, &len)) {
+		const json_t *place = json_object_getn(members, one, len);
+
+		if (place)
+			return place;
 	}
 	return NULL;
 }

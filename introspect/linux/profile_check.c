@@ -121,11 +121,10 @@ static bool is_same_banner(const char *a, const char *b)
 enum lnx_profile_match lnx_profile_match(const struct lnx_profile *profile,
 					 const struct lnx_kernel *k)
 {
-	static const uint8_t none[LNX_BUILD_ID];
 	bool same;
 
-	if (profile->has_build_id && memcmp(k->build_id, none, sizeof(none)) != 0)
-		same = !memcmp(profile->build_id, k->build_id, sizeof(none));
+	if (profile->has_build_id && lnx_is_build_id(k->build_id))
+		same = !memcmp(profile->build_id, k->build_id, LNX_BUILD_ID);
 	else if (*profile->banner && *k->banner)
 		same = is_same_banner(profile->banner, k->banner);
 	else

@@ -22,13 +22,13 @@
 /* The next of names that '|' separates. @return false: there is no more */
 static bool next_name(const char **names, char name_out[static NAME_MAX_SIZE])
 {
-	size_t n = strcspn(*names, "|");
+	const char *name;
+	size_t n;
 
-	if (!n || n >= NAME_MAX_SIZE)
+	if (!lnx_next_name(names, &name, &n) || n >= NAME_MAX_SIZE)
 		return false;
-	memcpy(name_out, *names, n);
+	memcpy(name_out, name, n);
 	name_out[n] = '\0';
-	*names += n + ((*names)[n] == '|');
 	return true;
 }
 
@@ -159,11 +159,10 @@ static bool is_of_vdso(size_t note, const void *arg)
 
 static void describe(const struct lnx_reference *image, struct lnx_layouts *l)
 {
-	static const uint8_t none[LNX_BUILD_ID];
 	const uint8_t *p = image->image, *end = image->image + image->size;
 
 	lnx_build_id_look(p, image->size, is_of_vdso, p, l->build_id);
-	l->has_build_id = memcmp(l->build_id, none, sizeof(none)) != 0;
+	l->has_build_id = lnx_is_build_id(l->build_id);
 	for (; end - p >= LNX_BANNER_MAX; p++) {
 		p = memchr(p, 'L', (size_t)(end - p));
 		if (!p || end - p < LNX_BANNER_MAX)

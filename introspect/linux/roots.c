@@ -123,7 +123,7 @@ static void find_module_list(struct lnx_kernel *k, struct lnx_view *v)
 static bool is_init_task(struct lnx_view *v, gva_t address)
 {
 	const struct lnx_kernel *k = v->k;
-	uint64_t node = address.a + k->types.member[LNX_M_TASK_TASKS].offset, next, back;
+	uint64_t node = lnx_member_of(k, address, LNX_M_TASK_TASKS).a, next, back;
 	struct lnx_task t;
 
 	return !lnx_task_read(v, address, &t) && t.pid == 0 && t.tgid == 0 &&
@@ -137,7 +137,7 @@ static bool is_init_task(struct lnx_view *v, gva_t address)
  */
 static bool find_init_from(struct lnx_view *v, gva_t from, uint32_t *steps, gva_t *init_out)
 {
-	const uint32_t offset = v->k->types.member[LNX_M_TASK_TASKS].offset;
+	const uint32_t offset = lnx_field_of(v->k, LNX_M_TASK_TASKS)->offset;
 	struct lnx_task t;
 
 	if (lnx_task_read(v, from, &t))

@@ -16,23 +16,13 @@
 #define TASK_RTLOCK_WAIT     0x1000u
 #define TASK_IDLE	     (TASK_UNINTERRUPTIBLE | TASK_NOLOAD)
 
-static const struct lnx_field *field(const struct lnx_kernel *k, enum lnx_member m)
-{
-	return &k->types.member[m];
-}
-
-static gva_t member_address(const struct lnx_kernel *k, gva_t object, enum lnx_member m)
-{
-	return GVA(object.a + field(k, m)->offset);
-}
-
 /*
  * An unsigned member of 1, 2, 4 or 8 bytes out of a copy of the structure; absent ones are 0. Some
  * thirty for each thread: the common sizes are single loads.
  */
 static uint64_t get(const struct lnx_kernel *k, const uint8_t *copy, enum lnx_member m)
 {
-	const struct lnx_field *f = field(k, m);
+	const struct lnx_field *f = lnx_field_of(k, m);
 	uint64_t value = 0;
 	uint32_t half;
 
@@ -73,7 +63,7 @@ static char state_letter(uint32_t state, uint32_t exit_state)
 
 static bool has(const struct lnx_kernel *k, enum lnx_member m)
 {
-	return field(k, m)->present;
+	return lnx_field_of(k, m)->present;
 }
 
 static void fill_optional(const struct lnx_kernel *k, const uint8_t *copy, struct lnx_task *t)
@@ -122,7 +112,7 @@ static void fill_optional(const struct lnx_kernel *k, const uint8_t *copy, struc
  */
 static bool copy_comm(const struct lnx_kernel *k, const uint8_t *copy, char *comm)
 {
-	const struct lnx_field *f = field(k, LNX_M_TASK_COMM);
+	const struct lnx_field *f = lnx_field_of(k, LNX_M_TASK_COMM);
 	size_t n = (size_t)gs_min(f->size, LNX_COMM_LEN);
 
 	memset(comm, 0, LNX_COMM_LEN);
@@ -178,13 +168,13 @@ enum gs_code lnx_task_read(struct lnx_view *v, gva_t address, struct lnx_task *t
 
 enum gs_code lnx_task_signal(struct lnx_view *v, gva_t address, gva_t *signal_out)
 {
-	return lnx_read_u64(v, member_address(v->k, address, LNX_M_TASK_SIGNAL), &signal_out->a);
+	return lnx_read_u64(v, lnx_member_of(v->k, address, LNX_M_TASK_SIGNAL), &signal_out->a);
 }
 
 enum gs_code lnx_task_tgid(struct lnx_view *v, gva_t address, int32_t *tgid_out)
 {
 	uint32_t tgid;
-	enum gs_code rc = lnx_read_u32(v, member_address(v->k, address, LNX_M_TASK_TGID), &tgid);
+	enum gs_code rc = lnx_read_u32(v, lnx_member_of(v->k, address, LNX_M_TASK_TGID), &tgid);
 
 	if (rc)
 		return rc;
@@ -217,20 +207,20 @@ void lnx_task_prefetch(struct lnx_view *v, gva_t address)
 
 void lnx_relatives_prefetch_entry(struct lnx_view *v, const struct lnx_task *task)
 {
-	lnx_prefetch_entry(v, member_address(v->k, task->signal, LNX_M_SIGNAL_THREAD_HEAD));
-	lnx_prefetch_entry(v, member_address(v->k, task->real_parent, LNX_M_TASK_TGID));
+	lnx_prefetch_entry(v, lnx_member_of(v->k, task->signal, LNX_M_SIGNAL_THREAD_HEAD));
+	lnx_prefetch_entry(v, lnx_member_of(v->k, task->real_parent, LNX_M_TASK_TGID));
 }
 
 void lnx_relatives_prefetch(struct lnx_view *v, const struct lnx_task *task)
 {
-	lnx_prefetch(v, member_address(v->k, task->signal, LNX_M_SIGNAL_THREAD_HEAD), 8);
-	lnx_prefetch(v, member_address(v->k, task->real_parent, LNX_M_TASK_TGID), 4);
+	lnx_prefetch(v, lnx_member_of(v->k, task->signal, LNX_M_SIGNAL_THREAD_HEAD), 8);
+	lnx_prefetch(v, lnx_member_of(v->k, task->real_parent, LNX_M_TASK_TGID), 4);
 }
 
 void lnx_processes_begin(struct lnx_list *l, struct lnx_view *v, gva_t *tasks, uint32_t max)
 {
-	lnx_list_begin(l, v, member_address(v->k, v->k->init_task, LNX_M_TASK_TASKS),
-		       field(v->k, LNX_M_TASK_TASKS)->offset, tasks, max);
+	lnx_list_begin(l, v, lnx_member_of(v->k, v->k->init_task, LNX_M_TASK_TASKS),
+		       lnx_field_of(v->k, LNX_M_TASK_TASKS)->offset, tasks, max);
 }
 
 enum gs_code lnx_threads_begin(struct lnx_list *l, struct lnx_view *v, gva_t signal, gva_t *tasks,
@@ -238,8 +228,8 @@ enum gs_code lnx_threads_begin(struct lnx_list *l, struct lnx_view *v, gva_t sig
 {
 	if (!lnx_is_object(v->k, signal.a))
 		return GS_EMALFORMED;
-	lnx_list_begin(l, v, member_address(v->k, signal, LNX_M_SIGNAL_THREAD_HEAD),
-		       field(v->k, LNX_M_TASK_THREAD_NODE)->offset, tasks, max);
+	lnx_list_begin(l, v, lnx_member_of(v->k, signal, LNX_M_SIGNAL_THREAD_HEAD),
+		       lnx_field_of(v->k, LNX_M_TASK_THREAD_NODE)->offset, tasks, max);
 	return GS_OK;
 }
 
@@ -282,7 +272,7 @@ static bool idle_of(struct lnx_view *v, gva_t rq, gva_t *task_out)
 	struct lnx_task t;
 	uint64_t idle;
 
-	if (lnx_read_u64(v, member_address(v->k, rq, LNX_M_RQ_IDLE), &idle) ||
+	if (lnx_read_u64(v, lnx_member_of(v->k, rq, LNX_M_RQ_IDLE), &idle) ||
 	    lnx_task_read(v, GVA(idle), &t) || t.pid != 0 || strncmp(t.comm, "swapper", 7) != 0)
 		return false;
 	*task_out = GVA(idle);
@@ -323,7 +313,7 @@ enum gs_code lnx_percpu_offset(struct lnx_view *v, uint32_t cpu, uint64_t *offse
 			uint32_t number;
 
 			if (i == t || !idle_of(v, rq, &idle) ||
-			    lnx_read_u32(v, member_address(k, rq, LNX_M_RQ_CPU), &number) ||
+			    lnx_read_u32(v, lnx_member_of(k, rq, LNX_M_RQ_CPU), &number) ||
 			    number != cpu)
 				continue;
 			*offset_out = offset;

@@ -108,6 +108,16 @@ struct lnx_member_name lnx_member_name(enum lnx_member m)
 	return places[m];
 }
 
+bool lnx_next_name(const char **names, const char **name_out, size_t *len_out)
+{
+	if (!**names)
+		return false;
+	*name_out = *names;
+	*len_out = strcspn(*names, "|");
+	*names += *len_out + ((*names)[*len_out] == '|');
+	return true;
+}
+
 const char *lnx_counter_name(enum lnx_counter c)
 {
 	return counters[c];
@@ -250,13 +260,12 @@ static bool find_path(const struct btf *btf, const struct btf_type *type, const 
 static bool find_place(const struct btf *btf, const struct btf_type *type, const char *paths,
 		       struct lnx_field *field_out)
 {
-	while (*paths) {
-		size_t len = strcspn(paths, "|");
+	const char *path;
+	size_t len;
 
-		if (find_path(btf, type, paths, len, field_out))
+	while (lnx_next_name(&paths, &path, &len))
+		if (find_path(btf, type, path, len, field_out))
 			return true;
-		paths += len + (paths[len] == '|');
-	}
 	return false;
 }
 
@@ -295,15 +304,12 @@ static void read_percpu(const struct btf *btf, struct lnx_types *types)
 /* Whether a name is one of those in a list that '|' separates. */
 static bool is_among(const char *name, const char *names)
 {
-	size_t len = strlen(name);
+	const char *one;
+	size_t len;
 
-	while (*names) {
-		size_t n = strcspn(names, "|");
-
-		if (n == len && memcmp(name, names, n) == 0)
+	while (lnx_next_name(&names, &one, &len))
+		if (strlen(name) == len && memcmp(name, one, len) == 0)
 			return true;
-		names += n + (names[n] == '|');
-	}
 	return false;
 }
 

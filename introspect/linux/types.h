@@ -125,6 +125,15 @@ struct lnx_member_name {
 
 struct lnx_member_name lnx_member_name(enum lnx_member m);
 
+/**
+ * The next of names that '|' separates: alternatives by version.
+ *
+ * @param names    the list; what is left of it afterwards
+ * @param name_out not terminated
+ * @return false: there is none left
+ */
+bool lnx_next_name(const char **names, const char **name_out, size_t *len_out);
+
 /** Enumerator of a counter: alternatives are separated by '|'. */
 const char *lnx_counter_name(enum lnx_counter c);
 const char *lnx_percpu_name(enum lnx_percpu p);
