@@ -228,17 +228,6 @@ static enum gs_code try_profile(struct check *c, struct gs_error *err)
 	return try_capture(c, &hints, err);
 }
 
-static enum gs_code read_registers(struct guest *g, struct guest_vcpu_regs *regs,
-				   struct gs_error *err)
-{
-	enum gs_code rc = guest_stop(g, err);
-
-	if (rc)
-		return rc;
-	guest_all_vcpu_regs(g, regs);
-	return guest_resume(g, err);
-}
-
 static int conclude(const struct check *c)
 {
 	switch (c->finding) {
@@ -256,8 +245,8 @@ static int check_source(const struct cli_source *source, struct gs_error *err)
 	GS_FREE struct guest_vcpu_regs *regs =
 		gs_array_alloc(g->vcpu_count ? g->vcpu_count : 1, sizeof(*regs));
 	struct check c = { .source = source, .regs = regs };
-	enum gs_code rc =
-		regs ? read_registers(g, regs, err) : gs_fail(err, GS_ENOSPC, "out of memory");
+	enum gs_code rc = regs ? guest_regs_of_short_stop(g, regs, err)
+			       : gs_fail(err, GS_ENOSPC, "out of memory");
 
 	if (!rc)
 		rc = compare(&c, err);

@@ -33,11 +33,7 @@ static enum gs_code find_kernel(struct ctl_btlogs *b, struct lnx_kernel **k_out,
 
 	if (!regs && b->g->vcpu_count)
 		return gs_fail(err, GS_ENOSPC, "out of memory");
-	enum gs_code rc = guest_stop(b->g, err);
-	if (rc)
-		return rc;
-	guest_all_vcpu_regs(b->g, regs);
-	rc = guest_resume(b->g, err);
+	enum gs_code rc = guest_regs_of_short_stop(b->g, regs, err);
 	return rc ? rc : lnx_kernel_find(b->g, regs, b->g->vcpu_count, &b->hints, k_out, err);
 }
 

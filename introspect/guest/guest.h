@@ -202,6 +202,23 @@ static inline void guest_all_vcpu_regs(struct guest *g, struct guest_vcpu_regs *
 			regs_out[i] = (struct guest_vcpu_regs){ 0 };
 }
 
+/**
+ * The same, of a stop that ends at once: for searches that run beside the guest.
+ *
+ * @return GS_OK: the guest runs again; others from its stop or resume
+ */
+GS_MUST_USE static inline enum gs_code guest_regs_of_short_stop(struct guest *g,
+								struct guest_vcpu_regs *regs_out,
+								struct gs_error *err)
+{
+	enum gs_code rc = guest_stop(g, err);
+
+	if (rc)
+		return rc;
+	guest_all_vcpu_regs(g, regs_out);
+	return guest_resume(g, err);
+}
+
 /** The range that holds @p at, or NULL. */
 static inline const struct guest_range *guest_range_find(const struct guest *g, gpa_t at)
 {

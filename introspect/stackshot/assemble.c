@@ -78,33 +78,25 @@ static bool add_exact_frames(struct addresses *set, struct array frames, struct 
 	return true;
 }
 
-/*
- * All frames of a process's records. They are our own, and in pieces that a container may go beyond, so
- * that only their headers are looked at, without a reader.
- */
+/* All frames of a process's records. */
 static bool add_records(struct addresses *set, const struct kcd_chunk *piece)
 {
+	struct ss_record_walk walk = { .piece = piece };
 	struct array frames = { 0 };
+	struct kcd_header h;
+	bool ok = true;
 
-	for (; piece; piece = piece->next) {
-		const uint8_t *at = piece->buf, *end = at + piece->used;
-		struct kcd_header h;
+	while (ok && ss_next_record(&walk, &h)) {
+		const struct array a = { walk.payload, (uint32_t)h.flags };
 
-		for (; at < end; at += sizeof(h) + h.size) {
-			memcpy(&h, at, sizeof(h));
-			if ((h.type & ~15u) != KCD_TYPE_ARRAY_PAD0)
-				continue;
-			struct array a = { at + sizeof(h), (uint32_t)h.flags };
-			bool ok = true;
-			if (h.flags >> 32 == KCD_SS_KERN_STACKLR64)
-				ok = add_frames(set, frames = a);
-			else if (h.flags >> 32 == SS_RECORD_FRAME_KIND)
-				ok = add_exact_frames(set, frames, a);
-			if (!ok)
-				return false;
-		}
+		if ((h.type & ~15u) != KCD_TYPE_ARRAY_PAD0)
+			continue;
+		if (h.flags >> 32 == KCD_SS_KERN_STACKLR64)
+			ok = add_frames(set, frames = a);
+		else if (h.flags >> 32 == SS_RECORD_FRAME_KIND)
+			ok = add_exact_frames(set, frames, a);
 	}
-	return true;
+	return ok;
 }
 
 static int compare_addresses(const void *a, const void *b)
@@ -224,16 +216,17 @@ static enum kcd_code write_head(struct kcd_writer *w, const struct ss_engine *e)
 	TRY(kcd_append_u64(w, "system_state_flags", KCD_SS_USER64 | KCD_SS_KERNEL64));
 	TRY(ss_write_pagetable_mask(w, t));
 	/* a delta has none of what does not change: who reads it has the capture it follows */
-	if (t->since_ns)
-		TRY(kcd_append(w, KCD_SS_DELTA_SINCE_TIMESTAMP, &t->since_ns, sizeof(t->since_ns)));
-	if (k && !t->since_ns) {
+	if (t->request->since_ns)
+		TRY(kcd_append(w, KCD_SS_DELTA_SINCE_TIMESTAMP, &t->request->since_ns,
+			       sizeof(t->request->since_ns)));
+	if (k && !t->request->since_ns) {
 		TRY(kcd_append(w, KCD_SS_KERN_PAGE_SIZE, &info.page_size, sizeof(info.page_size)));
 		TRY(kcd_append_string(w, KCD_SS_OSVERSION, lnx_kernel_banner(k),
 				      KCD_SS_OSVERSION_MAX));
 		TRY(kcd_append_string(w, KCD_SS_OS_BUILD_VERSION, info.release,
 				      KCD_SS_OSVERSION_MAX));
 	}
-	if (!t->since_ns)
+	if (!t->request->since_ns)
 		TRY(kcd_append(w, KCD_TYPE_TIMEBASE, &nanoseconds, sizeof(nanoseconds)));
 	TRY(kcd_append(w, KCD_TYPE_MACH_ABSOLUTE_TIME, &t->start_ns, sizeof(t->start_ns)));
 	TRY(kcd_append(w, KCD_TYPE_USECS_SINCE_EPOCH, &t->wall_us, sizeof(t->wall_us)));
@@ -276,7 +269,8 @@ static struct kcd_latency_cpu worker_latency(const struct ss_engine *e, uint32_t
 	return latency;
 }
 
-static enum kcd_code write_latency(struct kcd_writer *w, const struct ss_engine *e)
+static enum kcd_code write_latency(struct kcd_writer *w, const struct ss_engine *e,
+				   const struct ss_times_record *times)
 {
 	const struct ss_try *t = &e->t;
 	const bool parallel = ss_request_is_parallel(t->request);
@@ -286,18 +280,17 @@ static enum kcd_code write_latency(struct kcd_writer *w, const struct ss_engine 
 		.total_task_iteration_latency_mt = parallel ? 0 : t->collect_ns - t->setup_ns,
 		.task_queue_building_latency_mt = parallel ? t->walk_ns : 0,
 		.cpu_wait_latency_mt = t->wait_ns,
-		.buffer_size = ss_storage_size(&e->storage),
-		.buffer_used = ss_storage_used(&e->storage),
-		.buffer_overhead = ss_storage_lost(&e->storage),
-		.buffer_count = e->storage.buffers,
+		.buffer_size = times->buffer_size,
+		.buffer_used = times->buffer_used,
+		.buffer_overhead = times->buffer_overhead,
+		.buffer_count = times->buffers,
 	};
-	const uint32_t workers = workers_at_work(e);
 	void *room;
 
 	if (t->request->flags & KCD_SS_DISABLE_LATENCY_INFO)
 		return KCD_OK;
-	TRY(kcd_reserve_array(w, KCD_SS_LATENCY_INFO_CPU, workers, sizeof(struct kcd_latency_cpu),
-			      &room));
+	TRY(kcd_reserve_array(w, KCD_SS_LATENCY_INFO_CPU, times->workers,
+			      sizeof(struct kcd_latency_cpu), &room));
 	uint8_t *out = room;
 	for (uint32_t i = 0; i < e->workers; i++) {
 		if (!e->worker[i]->times.end_ns)
@@ -355,7 +348,7 @@ static enum kcd_code write_tail(struct kcd_writer *w, const struct ss_engine *e,
 	if (t->missing_listed)
 		TRY(kcd_append_array(w, SS_RECORD_MISSING, t->missing_listed, sizeof(t->missing[0]),
 				     t->missing));
-	TRY(write_latency(w, e));
+	TRY(write_latency(w, e, &times));
 	TRY(kcd_append(w, SS_RECORD_TIMES, &times, sizeof(times)));
 	TRY(kcd_append(w, KCD_SS_DURATION, &duration, sizeof(duration)));
 	TRY(kcd_append_u64(w, "stackshot_tries", tries));
@@ -412,7 +405,7 @@ static enum gs_code build(const struct ss_engine *e, const struct symbols *names
 
 	if (!data)
 		return GS_ENOSPC;
-	uint32_t magic = t->since_ns ? KCD_MAGIC_DELTA_STACKSHOT : KCD_MAGIC_STACKSHOT;
+	uint32_t magic = t->request->since_ns ? KCD_MAGIC_DELTA_STACKSHOT : KCD_MAGIC_STACKSHOT;
 	enum kcd_code rc = kcd_writer_init(&w, data, size, magic, 0);
 	(void)(rc || (rc = write_head(&w, e)) || (rc = write_items(&w, e)) ||
 	       (rc = write_tail(&w, e, names, prior_ns, tries)));

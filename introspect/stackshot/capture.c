@@ -69,21 +69,17 @@ static enum gs_code find_kernel_locked(struct ss_session *s, const struct ss_req
 
 	(void)say_deadline(s->g, q);
 	uint64_t start = gs_clock_ns();
-	enum gs_code rc = guest_stop(s->g, err);
+	enum gs_code rc = guest_regs_of_short_stop(s->g, regs, err);
 
-	if (rc)
-		return rc;
-	guest_all_vcpu_regs(s->g, regs);
-	rc = guest_resume(s->g, err);
 	*stopped_ns += gs_clock_ns() - start;
 	if (rc)
 		return rc;
 
 	s->why_no_kernel = (struct gs_error){ 0 };
-	ss_history_deinit(&s->history);
+	ss_history_deinit(&s->history); /* that of another kernel, or boot */
 	/* not found is no failure of the capture: it then has the registers and says why */
 	if (!lnx_kernel_find(s->g, regs, s->g->vcpu_count, &s->hints, &k, &s->why_no_kernel))
-		/* release: pairs with the acquire in take_kernel(); who is new has no history */
+		/* release: pairs with the acquire in take_kernel() */
 		atomic_store_explicit(&s->k, k, memory_order_release);
 	return GS_OK;
 }
@@ -179,15 +175,15 @@ static void get_ready(struct ss_engine *e, const struct ss_request *q, const cha
 	(void)ss_context_setup(&e->context, say_deadline(e->s->g, q));
 	memset(&e->t, 0, sizeof(e->t));
 	e->t.request = q;
-	e->t.since_ns = q->since_ns;
-	e->t.is_timed = q->flags & SS_LATENCY_INFO;
 	e->t.honoured = (q->flags & ~SS_MEMORY_FLAGS) | KCD_SS_KCDATA_FORMAT;
 	e->why_no_kernel = why;
 	ss_modules_expect(e);
 	ss_storage_reset(&e->storage);
 	ss_queues_reset(&e->queues);
-	for (uint32_t i = 0; i < e->workers; i++)
+	for (uint32_t i = 0; i < e->workers; i++) {
 		ss_worker_reset(e->worker[i]);
+		e->worker[i]->v.is_timed = q->flags & SS_LATENCY_INFO;
+	}
 	e->helping = ss_request_is_parallel(q) && e->k ? e->workers - 1 : 0;
 	if (!e->helping)
 		return;
@@ -284,8 +280,8 @@ static void remember_locked(struct ss_session *s)
 		return;
 	s->last_tasks = e->t.longest;
 	/* a delta is small; the next full capture is not */
-	s->last_records =
-		(size_t)gs_max(e->t.since_ns ? s->last_records : 0, ss_storage_used(&e->storage));
+	s->last_records = (size_t)gs_max(e->t.request->since_ns ? s->last_records : 0,
+					 ss_storage_used(&e->storage));
 	if (s->remembers)
 		ss_history_update(&s->history, e);
 }

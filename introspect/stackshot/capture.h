@@ -43,8 +43,6 @@ struct ss_try {
 	uint32_t items;		     /* of the engine's that count */
 	uint32_t longest;	     /* processes met: what the engine's max_tasks must hold */
 	uint32_t head_notes;	     /* of what is missing in no item */
-	uint64_t since_ns;	     /* delta: the time to compare with; 0: none is asked for */
-	bool is_timed;		     /* how long what took is to be recorded */
 	uint64_t honoured;	     /* flags of the request that were, and those that always are */
 	struct lnx_page_counts pages;
 	bool has_load_info; /* is recorded */

@@ -130,10 +130,9 @@ struct ss_mark *ss_history_task(const struct ss_history *h, uint64_t id,
 struct ss_mark *ss_history_thread(const struct ss_history *h, uint64_t id,
 				  const struct ss_thread_record *now, uint64_t since_ns)
 {
-	const struct ss_thread_record p = plain(now);
 	struct ss_mark *m = find(&h->threads, id);
 
-	return m && m->since_ns <= since_ns && !memcmp(&m->r.thread, &p, sizeof(p)) ? m : NULL;
+	return m && m->since_ns <= since_ns && !memcmp(&m->r.thread, now, sizeof(*now)) ? m : NULL;
 }
 
 /* --- remembering --- */
@@ -188,29 +187,22 @@ static void add_thread(struct ss_history *now, const struct ss_history *before, 
 				   : SS_SINCE_NEVER;
 }
 
-/* The records are our own: only their headers are looked at, as when frames are named. */
 static void add_item(struct ss_history *now, const struct ss_history *before,
 		     const struct ss_item *item, uint64_t start_ns)
 {
+	struct ss_record_walk walk = { .piece = item->records };
 	uint64_t task = 0, thread = 0;
+	struct kcd_header h;
+	uint32_t container;
 
-	for (const struct kcd_chunk *piece = item->records; piece; piece = piece->next) {
-		const uint8_t *at = piece->buf, *end = at + piece->used;
-		struct kcd_header h;
-		uint32_t container;
-
-		for (; at < end; at += sizeof(h) + h.size) {
-			const uint8_t *payload = at + sizeof(h);
-
-			memcpy(&h, at, sizeof(h));
-			if (h.type == KCD_TYPE_CONTAINER_BEGIN) {
-				memcpy(&container, payload, sizeof(container));
-				*(container == KCD_SS_CONTAINER_TASK ? &task : &thread) = h.flags;
-			} else if (h.type == SS_RECORD_TASK) {
-				add_task(now, before, task, payload, start_ns);
-			} else if (h.type == SS_RECORD_THREAD) {
-				add_thread(now, before, thread, payload, start_ns);
-			}
+	while (ss_next_record(&walk, &h)) {
+		if (h.type == KCD_TYPE_CONTAINER_BEGIN) {
+			memcpy(&container, walk.payload, sizeof(container));
+			*(container == KCD_SS_CONTAINER_TASK ? &task : &thread) = h.flags;
+		} else if (h.type == SS_RECORD_TASK) {
+			add_task(now, before, task, walk.payload, start_ns);
+		} else if (h.type == SS_RECORD_THREAD) {
+			add_thread(now, before, thread, walk.payload, start_ns);
 		}
 	}
 }

@@ -59,7 +59,7 @@ void ss_history_deinit(struct ss_history *h);
 struct ss_mark *ss_history_task(const struct ss_history *h, uint64_t id,
 				const struct ss_task_record *now, uint64_t since_ns);
 
-/** The same of a thread; what its record says of vCPU and stack is not compared. */
+/** The same of a thread; @p now is made without a vCPU (-1) and with an empty stack. */
 struct ss_mark *ss_history_thread(const struct ss_history *h, uint64_t id,
 				  const struct ss_thread_record *now, uint64_t since_ns);
 

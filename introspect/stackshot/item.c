@@ -52,7 +52,7 @@ static enum gs_code open_records(struct ss_worker *w, struct ss_item *item, uint
 
 void ss_lap_begin(struct ss_worker *w)
 {
-	if (!w->e->t.is_timed)
+	if (!w->v.is_timed)
 		return;
 	w->latency = (struct kcd_latency_task){ 0 };
 	w->lap_ns = gs_clock_ns();
@@ -60,7 +60,7 @@ void ss_lap_begin(struct ss_worker *w)
 
 uint64_t ss_lap(struct ss_worker *w)
 {
-	if (!w->e->t.is_timed)
+	if (!w->v.is_timed)
 		return 0;
 	uint64_t before = w->lap_ns;
 
@@ -115,6 +115,7 @@ enum gs_code ss_item_thread(struct ss_worker *w, struct ss_item *item, struct ss
 	w->threads++;
 	if (s->same) {
 		w->same[item->same++] = s->same;
+		item->runnable += ss_is_runnable(s->same);
 		ss_mark_see(s->same, w->e->t.start_ns);
 		ss_write_task_faults(w->snapshot, s->task.min_flt, s->task.maj_flt);
 		return GS_OK;
@@ -176,12 +177,11 @@ static enum gs_code write_same(struct ss_worker *w, struct ss_item *item,
 	enum gs_code rc = GS_OK;
 
 	if (!item->threads)
-		known = ss_history_task(&w->e->s->history, item->id, record, t->since_ns);
+		known = ss_history_task(&w->e->s->history, item->id, record, t->request->since_ns);
 	if (known) {
 		ss_mark_see(known, t->start_ns);
 		rc = ss_code(kcd_writer_rewind(&w->out, w->begin));
-		item->is_same =
-			item->same == record->threads && !ss_any_runnable(w->same, item->same);
+		item->is_same = item->same == record->threads && !item->runnable;
 		if (rc || item->is_same)
 			return rc;
 		rc = ss_write_same_task_begin(w, item->id);
@@ -196,13 +196,13 @@ static enum gs_code write_end(struct ss_worker *w, struct ss_item *item,
 {
 	enum gs_code rc = GS_OK;
 
-	if (w->e->t.since_ns && item->id)
+	if (w->e->t.request->since_ns && item->id)
 		rc = write_same(w, item, record);
 	if (rc || item->is_same)
 		return rc;
 	rc = ss_write_memory(w, item, leader, w->mm, cut);
 	w->latency.pmap_latency += ss_lap(w);
-	if (rc || !w->e->t.is_timed)
+	if (rc || !w->v.is_timed)
 		return rc;
 	w->latency.task_uniqueid = item->id;
 	w->latency.misc_latency = w->latency.task_thread_count_loop_latency;

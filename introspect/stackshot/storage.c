@@ -257,3 +257,19 @@ void ss_piece_trim(struct ss_storage *st, struct kcd_chunk *piece, size_t keep)
 	b->leftovers = tail;
 	unlock_list(b);
 }
+
+bool ss_next_record(struct ss_record_walk *walk, struct kcd_header *header_out)
+{
+	while (walk->piece && walk->next >= walk->piece->used) {
+		walk->piece = walk->piece->next;
+		walk->next = 0;
+	}
+	if (!walk->piece)
+		return false;
+	const uint8_t *at = (const uint8_t *)walk->piece->buf + walk->next;
+
+	memcpy(header_out, at, sizeof(*header_out));
+	walk->payload = at + sizeof(*header_out);
+	walk->next += sizeof(*header_out) + header_out->size;
+	return true;
+}

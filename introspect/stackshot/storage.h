@@ -85,6 +85,19 @@ void ss_storage_reset(struct ss_storage *st);
 struct kcd_chunk *ss_piece_take(struct ss_storage *st, uint32_t own, size_t want, size_t least,
 				uint64_t *foreign_out);
 
+/**
+ * The records in a chain of pieces, one by one. They are our own, and in pieces that a container may go
+ * beyond, so that only their headers are looked at, without a reader.
+ */
+struct ss_record_walk {
+	const struct kcd_chunk *piece; /* set at first */
+	const uint8_t *payload;	       /* of the record at hand; not aligned */
+	size_t next;		       /* in the piece */
+};
+
+/** @return false: that was the last one */
+bool ss_next_record(struct ss_record_walk *walk, struct kcd_header *header_out);
+
 /** Give back what lies behind the first @p keep bytes of a piece, and lower its size accordingly.
  */
 void ss_piece_trim(struct ss_storage *st, struct kcd_chunk *piece, size_t keep);

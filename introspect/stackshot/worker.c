@@ -35,7 +35,6 @@ void ss_worker_reset(struct ss_worker *w)
 	w->items = w->threads = 0;
 	w->asked = w->foreign = 0;
 	w->times = (struct ss_worker_times){ 0 };
-	w->v.is_timed = w->e->t.is_timed;
 	w->no_room = false;
 	w->at = w->filled = w->end = w->first = 0;
 }
@@ -56,11 +55,11 @@ static struct ss_mark *unchanged(const struct ss_worker *w, const struct lnx_tas
 	const struct ss_try *t = &w->e->t;
 
 	/* idle threads are always told: there are few, and vCPUs show them */
-	if (!t->since_ns || !task->pid || task->on_cpu)
+	if (!t->request->since_ns || !task->pid || task->on_cpu)
 		return NULL;
 	const struct ss_thread_record now = ss_thread_record_of(task, -1, &no_stack);
 
-	return ss_history_thread(&w->e->s->history, ss_unique_id(task), &now, t->since_ns);
+	return ss_history_thread(&w->e->s->history, ss_unique_id(task), &now, t->request->since_ns);
 }
 
 static void start_walk(struct ss_worker *w, struct ss_slot *s)
@@ -308,7 +307,7 @@ enum gs_code ss_worker_do(struct ss_worker *w, const uint32_t *items, uint32_t n
 {
 	enum gs_code rc = GS_OK;
 
-	if (!w->e->t.is_timed)
+	if (!w->v.is_timed)
 		return do_items(w, items, n);
 	/* side by side nobody could say what took how long */
 	for (uint32_t i = 0; !rc && i < n; i++)

@@ -32,6 +32,7 @@ struct ss_item {
 	uint64_t id;		   /* of the process's container */
 	uint32_t threads;	   /* recorded */
 	uint32_t same;		   /* delta: threads that are only named */
+	uint32_t runnable;	   /* ... of these, those that wait for a CPU */
 	uint32_t notes;		   /* of what is missing */
 	bool is_task;		   /* has a container */
 	bool is_same;		   /* delta: only named, as nothing of it has changed */
@@ -185,8 +186,8 @@ GS_MUST_USE enum gs_code ss_write_task_begin(struct ss_worker *w, const struct l
 					     uint64_t id, const struct ss_task_record *record,
 					     void **snapshot_out);
 
-/** Whether any of some threads waits for a CPU. */
-bool ss_any_runnable(struct ss_mark *const *same, uint32_t count);
+/** Whether a thread waits for a CPU. */
+bool ss_is_runnable(const struct ss_mark *m);
 
 /** The same of a process that has not changed itself, in a delta. */
 GS_MUST_USE enum gs_code ss_write_same_task_begin(struct ss_worker *w, uint64_t id);

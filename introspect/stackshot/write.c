@@ -207,17 +207,9 @@ enum gs_code ss_write_task_latency(struct ss_worker *w, const struct kcd_latency
 /* Elements of one array: readers join arrays of one kind, and a large one may find no room. */
 #define SAME_AT_ONCE 512u
 
-static bool is_runnable(const struct ss_mark *m)
+bool ss_is_runnable(const struct ss_mark *m)
 {
 	return stock_state((char)m->r.thread.state) & KCD_THREAD_RUN;
-}
-
-bool ss_any_runnable(struct ss_mark *const *same, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++)
-		if (is_runnable(same[i]))
-			return true;
-	return false;
 }
 
 static struct kcd_thread_delta_snapshot_v3 thread_delta(const struct ss_mark *m)
@@ -244,14 +236,14 @@ static enum gs_code write_same(struct ss_worker *w, struct ss_mark *const *same,
 	void *room = NULL;
 
 	for (end = *at; end < count && n < SAME_AT_ONCE; end++)
-		n += is_runnable(same[end]) == runnable;
+		n += ss_is_runnable(same[end]) == runnable;
 	enum gs_code rc = GS_OK;
 	if (n)
 		rc = ss_code(kcd_reserve_array(
 			&w->out, runnable ? KCD_SS_THREAD_DELTA_SNAPSHOT : KCD_SS_NONRUNNABLE_TIDS,
 			n, size, &room));
 	for (uint8_t *out = room; !rc && *at < end; ++*at) {
-		if (is_runnable(same[*at]) != runnable)
+		if (ss_is_runnable(same[*at]) != runnable)
 			continue;
 		struct kcd_thread_delta_snapshot_v3 delta = thread_delta(same[*at]);
 		/* the id comes first in it */
