@@ -33,11 +33,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (o->files.count < 2)
 			return cli_files_complain(state, "two captures are needed");
-		if (o->json && o->all)
-			return cli_files_complain(state,
-						  "--all is for text: the JSON document always has "
-						  "every thread");
-		return 0;
+		return cli_files_no_json(state, o->json, "all", o->all);
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }

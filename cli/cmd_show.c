@@ -32,11 +32,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (!o->files.count)
 			return cli_files_complain(state, "FILE is missing");
-		if (o->json && o->group)
-			return cli_files_complain(
-				state, "--group is for text: the JSON document always has "
-				       "every thread");
-		return 0;
+		return cli_files_no_json(state, o->json, "group", o->group);
 	default: return ARGP_ERR_UNKNOWN;
 	}
 }

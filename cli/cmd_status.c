@@ -3,10 +3,10 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "cli/cli.h"
 #include "cli/remote.h"
+#include "cli/report/lines.h"
 
 struct status_options {
 	struct cli_remote remote;
@@ -102,18 +102,14 @@ static void print_captures(const json_t *answer)
 static void print_saved(const json_t *answer)
 {
 	const json_t *saved = json_object_get(answer, "saved_capture");
-	char bytes[CLI_TEXT_MAX], when[CLI_TEXT_MAX] = "?";
-	struct tm tm;
+	char bytes[CLI_TEXT_MAX], when[REP_TIME_TEXT];
 
 	if (!json_is_object(saved))
 		return;
-	/* the latest time that a server can tell has a year of six digits: it fits, too */
-	time_t seconds = (time_t)(cli_answer_number(saved, "time_us") / 1000000);
-	if (gmtime_r(&seconds, &tm))
-		strftime(when, sizeof(when), "%F %T UTC", &tm);
 	printf("saved capture %" PRIu64 " tasks, %" PRIu64 " threads, %s, at %s\n",
 	       cli_answer_number(saved, "tasks"), cli_answer_number(saved, "threads"),
-	       cli_format_size(cli_answer_number(saved, "bytes"), bytes), when);
+	       cli_format_size(cli_answer_number(saved, "bytes"), bytes),
+	       rep_time(cli_answer_number(saved, "time_us"), false, when));
 }
 
 int cli_cmd_status(int argc, char **argv)

@@ -15,6 +15,14 @@ error_t cli_files_complain(struct argp_state *state, const char *what)
 	return EINVAL; /* argp itself goes on: it must not exit */
 }
 
+error_t cli_files_no_json(struct argp_state *state, bool json, const char *option, bool given)
+{
+	if (!json || !given)
+		return 0;
+	argp_error(state, "--%s is for text: the JSON document always has every thread", option);
+	return EINVAL;
+}
+
 error_t cli_files_take(struct cli_files *f, struct argp_state *state)
 {
 	size_t inputs = 0;

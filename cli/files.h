@@ -23,6 +23,9 @@ error_t cli_files_take(struct cli_files *f, struct argp_state *state);
 /** Say on standard error what is wrong with the arguments. @return EINVAL, for the parser */
 error_t cli_files_complain(struct argp_state *state, const char *what);
 
+/** Refuse an option that has no meaning beside --json. @return 0, or EINVAL for the parser */
+error_t cli_files_no_json(struct argp_state *state, bool json, const char *option, bool given);
+
 /** Have a reader of the report that has seen enough (head, less) end the program without a message. */
 void cli_report_begin(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of text that the views for people share. Private. */
+/* Lines of text that the views for people share. */
 #ifndef CLI_REPORT_LINES_H
 #define CLI_REPORT_LINES_H
 
