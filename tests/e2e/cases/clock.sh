@@ -6,17 +6,22 @@
 # shellcheck source=e2e/lib.sh
 . ./lib.sh
 
+# clock_lines: the times that the guest has told, as a line each; one still being written is none
+clock_lines() {
+	sed -n 's/^CLOCK mono \([0-9]*\)\.\([0-9]\{3\}\)[0-9]\{6\} real [0-9]*\.[0-9]\{9\}.*/\1\2/p' "$console"
+}
+
 # guest_clock: the guest's monotonic clock, in milliseconds
 guest_clock() {
-	seen=$(grep -c '^CLOCK' "$console")
+	seen=$(clock_lines | wc -l)
 	say clock
 	tries=300
-	until [ "$(grep -c '^CLOCK' "$console")" -gt "$seen" ]; do
+	until [ "$(clock_lines | wc -l)" -gt "$seen" ]; do
 		tries=$((tries - 1))
 		[ $tries -gt 0 ] || give_up 'the guest tells the time' "$(tail -n 3 "$console")"
 		sleep 0.1
 	done
-	sed -n 's/^CLOCK mono \([0-9]*\)\.\([0-9]\{3\}\).*/\1\2/p' "$console" | tail -n 1
+	clock_lines | tail -n 1
 }
 
 host_clock() {
