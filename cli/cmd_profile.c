@@ -54,8 +54,9 @@ static const struct argp make_argp = {
 	.options = make_argp_options,
 	.parser = parse_make,
 	.args_doc = "INPUT",
-	.doc = "Write a profile, the structure layouts of a kernel, from INPUT: an Image or a "
-	       "vmlinux with BTF, or a symbol file of Volatility 3 (JSON).",
+	.doc = "Write a profile, the structure layouts of a kernel, from INPUT: a vmlinux with "
+	       "DWARF or "
+	       "BTF, an Image with BTF, or a symbol file of Volatility 3 (JSON).",
 	.children = cli_argp_children,
 };
 

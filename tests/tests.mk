@@ -61,9 +61,21 @@ else
   ARM64_CC := aarch64-linux-gnu-gcc --sysroot=$(CURDIR)/$(SYSROOT)
 endif
 
+SYSROOT_PACKAGES := linux-image-cloud-arm64 busybox-static
+ifneq ($(HOST_ARCH),aarch64)
+  SYSROOT_PACKAGES += libc6-dev libzstd-dev zlib1g-dev libcapstone-dev libfdt-dev libbpf-dev libelf-dev libdw-dev \
+                      libjansson-dev libuv1-dev liburcu-dev check libsubunit-dev libseccomp-dev
+endif
+SYSROOT_PACKAGES := $(strip $(SYSROOT_PACKAGES))
+
+# One that was fetched for another list of packages, by an older tree, is fetched again: the file has the list.
+.PHONY: sysroot-is-old
+ifneq ($(file <$(SYSROOT)/.complete),$(SYSROOT_PACKAGES))
+  $(SYSROOT)/.complete: sysroot-is-old
+endif
 $(SYSROOT)/.complete:
 	$(call say,FETCH,$(SYSROOT))
-	$(Q)tests/testbed/sysroot
+	$(Q)tests/testbed/sysroot $(SYSROOT_PACKAGES)
 
 $T/bin/workload: $(addprefix tests/guest/,workload.c waits.c listing.c mix.c workload.h) $(SYSROOT)/.complete
 	@mkdir -p $(@D)

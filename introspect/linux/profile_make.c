@@ -157,29 +157,33 @@ static bool is_of_vdso(size_t note, const void *arg)
 	return !memcmp(image + (note & ~(size_t)4095), ELFMAG, SELFMAG);
 }
 
-static void describe(const struct lnx_reference *image, struct lnx_layouts *l)
+void lnx_banner_find(const uint8_t *bytes, size_t size, char *banner_out)
 {
-	const uint8_t *p = image->image, *end = image->image + image->size;
+	const uint8_t *p = bytes, *end = bytes + size;
 
-	lnx_build_id_look(p, image->size, is_of_vdso, p, l->build_id);
-	l->has_build_id = lnx_is_build_id(l->build_id);
 	for (; end - p >= LNX_BANNER_MAX; p++) {
 		p = memchr(p, 'L', (size_t)(end - p));
 		if (!p || end - p < LNX_BANNER_MAX)
 			return;
 		if (lnx_is_banner((const char *)p)) {
-			lnx_banner_take((const char *)p, LNX_BANNER_MAX, l->banner);
+			lnx_banner_take((const char *)p, LNX_BANNER_MAX, banner_out);
 			return;
 		}
 	}
+}
+
+static void describe(const struct lnx_reference *image, struct lnx_layouts *l)
+{
+	lnx_build_id_look(image->image, image->size, is_of_vdso, image->image, l->build_id);
+	l->has_build_id = lnx_is_build_id(l->build_id);
+	lnx_banner_find(image->image, image->size, l->banner);
 }
 
 /* The first that has the structure without which nothing goes; else what the last one lacked. */
 static enum gs_code open_btf(const struct lnx_reference *image, struct lnx_layouts *l,
 			     struct gs_error *err)
 {
-	enum gs_code rc = gs_fail(err, GS_ENOENT,
-				  "has no type information (built without CONFIG_DEBUG_INFO_BTF?)");
+	enum gs_code rc = gs_fail(err, GS_ENOENT, "has no type information: neither DWARF nor BTF");
 	size_t at = 0, blob;
 	uint32_t size;
 
@@ -250,6 +254,13 @@ static enum gs_code open_input(int fd, uint64_t size, struct lnx_layouts *l, str
 		return gs_fail(err, GS_ENOTSUP, "is compressed with xz: unpack it first (xz -dk)");
 	if (magic[strspn(magic, " \t\r\n")] == '{')
 		return open_symbol_file(fd, size, l, err);
+	/* DWARF tells more than BTF, which lacks places of per-CPU variables up to 5.10 */
+	if (!memcmp(magic, ELFMAG, SELFMAG)) {
+		enum gs_code rc = lnx_layouts_open_dwarf(fd, l, err);
+
+		if (rc != GS_ENOENT)
+			return rc;
+	}
 	return open_image(fd, size, l, err);
 }
 
