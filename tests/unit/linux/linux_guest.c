@@ -46,6 +46,10 @@ static const struct {
 	{ "futex_wait", NULL },
 	{ "do_exit", NULL },
 	{ "leaf", NULL },
+	{ "__mutex_lock.constprop.0", NULL },
+	{ "rwsem_down_write_slowpath", NULL },
+	{ "wait_for_completion", NULL },
+	{ "autoremove_wake_function", NULL },
 	{ LG_NAME_63, NULL },
 	{ LG_NAME_64, NULL },
 };
