@@ -10,5 +10,6 @@ Suite *suite_text(void);
 Suite *suite_json(void);
 Suite *suite_delta(void);
 Suite *suite_diff(void);
+Suite *suite_waits(void);
 
 #endif
