@@ -269,6 +269,35 @@ static void try_queue(struct hunt *h, uint64_t waiter)
 		add(h, LNX_WAIT_QUEUE, head - offset_of(h, LNX_M_WAIT_HEAD_LIST), GVA(0), func);
 }
 
+/* One of poll's entries: these name the structure on the stack instead of the task, and their queue. */
+static void try_poll_entry(struct hunt *h, uint64_t poll, uint64_t entry)
+{
+	const uint64_t waiter = entry + offset_of(h, LNX_M_POLL_WAIT);
+	const uint64_t node = waiter + offset_of(h, LNX_M_WAIT_ENTRY);
+	uint64_t private, func, next, prev, queue;
+
+	if (local(h, waiter, LNX_M_WAIT_PRIVATE, &private) && private == poll &&
+	    local(h, waiter, LNX_M_WAIT_FUNC, &func) && is_text_word(h, func) &&
+	    local_word(h, node, &next) && local_word(h, node + PREV, &prev) &&
+	    is_linked(h, node, next, prev) && local(h, entry, LNX_M_POLL_ADDRESS, &queue) &&
+	    is_head(h, queue + offset_of(h, LNX_M_WAIT_HEAD_LIST)))
+		add(h, LNX_WAIT_QUEUE, queue, GVA(0), func);
+}
+
+/* The entries that are on the stack: of poll() and select() of many files further ones are elsewhere. */
+static void try_poll(struct hunt *h, uint64_t poll)
+{
+	/* the queue's address is the last member (include/linux/poll.h, 5.10 to 7.3) */
+	const uint64_t size = offset_of(h, LNX_M_POLL_ADDRESS) + sizeof(uint64_t);
+	const uint64_t room = h->v->k->types.member[LNX_M_POLL_ENTRIES].size;
+	uint64_t count;
+
+	if (room % size || !local(h, poll, LNX_M_POLL_COUNT, &count) || count > room / size)
+		return;
+	for (uint64_t i = 0; i < count; i++)
+		try_poll_entry(h, poll, poll + offset_of(h, LNX_M_POLL_ENTRIES) + i * size);
+}
+
 /* The bucket's lock says where the head is: nothing is walked. */
 static bool is_in_bucket(const struct hunt *h, uint64_t q)
 {
@@ -331,6 +360,8 @@ static const struct {
 	{ LNX_M_WAIT_PRIVATE, LNX_M_WAIT_HEAD_LIST, LNX_M_WAIT_PRIVATE, try_queue },
 	{ LNX_M_FUTEX_LIST, LNX_M_FUTEX_BUCKET_CHAIN, LNX_M_FUTEX_TASK, try_futex },
 	{ LNX_M_SLEEPER_TASK, LNX_M_CLOCK_BASE_ROOT, LNX_M_SLEEPER_TASK, try_timer },
+	/* last: there may be many */
+	{ LNX_M_WAIT_PRIVATE, LNX_M_POLL_ADDRESS, LNX_M_POLL_TASK, try_poll },
 };
 
 bool lnx_knows_waits(const struct lnx_kernel *k)

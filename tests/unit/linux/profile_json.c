@@ -10,7 +10,7 @@
 #include "tests/unit/linux/image_file.h"
 
 /* No structure of typeinfo.h that has to do with waiting is larger. */
-#define WAIT_STRUCT_MAX 128
+#define WAIT_STRUCT_MAX 256
 
 struct lnx_types types_of(const struct typeinfo_form *form)
 {

@@ -313,6 +313,52 @@ START_TEST(wait_queue_says_which_and_what_wakes)
 }
 END_TEST
 
+static uint64_t poll_entry(uint32_t i)
+{
+	return lg_slot(a, 0) + AT(lg_poll, inline_entries) + i * sizeof(struct lg_poll_entry);
+}
+
+START_TEST(poll_waits_in_all_its_queues)
+{
+	const uint64_t poll = lg_slot(a, 0), func = lg_symbol(&made.g, "leaf");
+	uint64_t queue[2];
+
+	lg_sleep(&made.g, a, "vfs_read");
+	*word(poll + AT(lg_poll, polling_task)) = a->address;
+	*word(poll + AT(lg_poll, inline_index)) = 2;
+	for (uint32_t i = 0; i < 2; i++) {
+		const uint64_t at = poll_entry(i), waiter = at + AT(lg_poll_entry, wait);
+
+		queue[i] = lg_object(&made.g);
+		lg_list_init(&made.g, queue[i] + AT(lg_wait_head, head));
+		lg_list_add(&made.g, queue[i] + AT(lg_wait_head, head),
+			    waiter + AT(lg_wait_entry, entry));
+		*word(waiter + AT(lg_wait_entry, private)) = poll;
+		*word(waiter + AT(lg_wait_entry, func)) = func;
+		*word(at + AT(lg_poll_entry, wait_address)) = queue[i];
+	}
+	look(a);
+	ck_assert_uint_eq(found, 2);
+	ck_assert_uint_eq(waits[0].object, queue[0]);
+	ck_assert_uint_eq(waits[1].object, queue[1]);
+	ck_assert_uint_eq(waits[1].extra, func);
+	// more than there is room for in it; entries that are not in use
+	*word(poll + AT(lg_poll, inline_index)) = 3;
+	expect_none(a);
+	*word(poll + AT(lg_poll, inline_index)) = 1;
+	expect(a, LNX_WAIT_QUEUE, queue[0], 0, func);
+	// an entry of another structure; a queue that is none; one that it has left
+	*word(poll_entry(0) + AT(lg_poll_entry, wait) + AT(lg_wait_entry, private)) = poll + 8;
+	expect_none(a);
+	*word(poll_entry(0) + AT(lg_poll_entry, wait) + AT(lg_wait_entry, private)) = poll;
+	*word(poll_entry(0) + AT(lg_poll_entry, wait_address)) = lg_object(&made.g);
+	expect_none(a);
+	*word(poll_entry(0) + AT(lg_poll_entry, wait_address)) = queue[0];
+	lg_list_init(&made.g, poll_entry(0) + AT(lg_poll_entry, wait) + AT(lg_wait_entry, entry));
+	expect_none(a);
+}
+END_TEST
+
 /* --- futexes and timers ----------------------------------------------------------------------- */
 
 static uint64_t bucket;
@@ -461,6 +507,7 @@ Suite *suite_waits(void)
 	tcase_add_test(tc, rwsem_says_for_what_and_who_has_it);
 	tcase_add_test(tc, completion_is_one_that_is_not_done);
 	tcase_add_test(tc, wait_queue_says_which_and_what_wakes);
+	tcase_add_test(tc, poll_waits_in_all_its_queues);
 	tcase_add_test(tc, futex_has_the_address_that_the_process_knows);
 	tcase_add_test(tc, futex_has_to_be_in_its_bucket);
 	tcase_add_test(tc, timer_is_one_in_a_tree);

@@ -249,6 +249,23 @@ static void add_queues(struct maker *m)
 	}
 }
 
+static void add_poll(struct maker *m)
+{
+	int wait = btf__find_by_name(m->btf, "wait_queue_entry");
+	if (wait < 0)
+		return; // left out
+	int entry = good(btf__add_struct(m->btf, "poll_table_entry", sizeof(struct lg_poll_entry)));
+	m->in = "poll_table_entry";
+	PUT(wait, wait, lg_poll_entry);
+	PUT(wait_address, m->ptr, lg_poll_entry);
+	int entries = good(btf__add_array(m->btf, m->u32, entry, 2));
+	if (begin_struct(m, "poll_wqueues", sizeof(struct lg_poll))) {
+		PUT(polling_task, m->ptr, lg_poll);
+		PUT(inline_index, m->u32, lg_poll);
+		PUT(inline_entries, entries, lg_poll);
+	}
+}
+
 static void add_futex(struct maker *m)
 {
 	int node = good(btf__add_struct(m->btf, "plist_node", 40));
@@ -368,6 +385,7 @@ uint8_t *typeinfo_make(const struct typeinfo_form *form, size_t *size_out)
 	add_mm(&m);
 	add_locks(&m);
 	add_queues(&m);
+	add_poll(&m);
 	add_futex(&m);
 	add_timers(&m);
 	add_enums(&m);

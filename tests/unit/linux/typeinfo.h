@@ -114,6 +114,18 @@ struct lg_wait_head {
 	struct lg_list head;
 };
 
+struct lg_poll_entry {
+	uint64_t file;
+	struct lg_wait_entry wait;
+	uint64_t wait_address;
+};
+
+struct lg_poll {
+	uint64_t gap, polling_task;
+	uint32_t inline_index;
+	struct lg_poll_entry inline_entries[2];
+};
+
 struct lg_futex_q {
 	uint64_t lock_ptr, prio; /* prio: list begins here */
 	struct lg_list prio_list, node_list;
