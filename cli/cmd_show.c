@@ -6,17 +6,21 @@
 #include "cli/files.h"
 #include "cli/report/delta.h"
 #include "cli/report/report.h"
+#include "cli/report/waits.h"
 
 struct show_options {
 	struct cli_files files;
-	bool json, group;
+	bool json, group, waits;
 };
 
-enum { OPTION_JSON = 256, OPTION_GROUP };
+enum { OPTION_JSON = 256, OPTION_GROUP, OPTION_WAITS };
 
 static const struct argp_option options[] = {
 	{ "json", OPTION_JSON, NULL, 0, "print the document that docs/json.md describes", 0 },
 	{ "group", OPTION_GROUP, NULL, 0, "show threads with the same stack once", 0 },
+	{ "waits", OPTION_WAITS, NULL, 0,
+	  "show who waits for whom, deadlocks first (of a capture that was taken with --waits)",
+	  0 },
 	{ 0 },
 };
 
@@ -28,10 +32,15 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case OPTION_JSON: o->json = true; return 0;
 	case OPTION_GROUP: o->group = true; return 0;
+	case OPTION_WAITS: o->waits = true; return 0;
 	case ARGP_KEY_ARGS: return cli_files_take(&o->files, state);
 	case ARGP_KEY_END:
 		if (!o->files.count)
 			return cli_files_complain(state, "FILE is missing");
+		if (o->waits && (o->json || o->group))
+			return cli_files_complain(state,
+						  "--waits is a view of its own: the JSON document "
+						  "always has what threads wait for");
 		return cli_files_no_json(state, o->json, "group", o->group);
 	default: return ARGP_ERR_UNKNOWN;
 	}
@@ -60,8 +69,17 @@ int cli_cmd_show(int argc, char **argv)
 	if (rep_files_read(o.files.path, o.files.count, &c, &err))
 		return cli_error(&err);
 
+	if (o.waits && !c.has_waits) {
+		(void)gs_fail(&err, GS_EINVAL,
+			      "%s does not say what threads wait for: take it with snap --waits",
+			      o.files.path[o.files.count - 1]);
+		rep_capture_deinit(&c);
+		return cli_error(&err);
+	}
 	cli_report_begin();
-	bool ok = o.json ? rep_json(&c, stdout) : rep_text(&c, o.group, stdout);
+	bool ok = o.json    ? rep_json(&c, stdout)
+		  : o.waits ? rep_waits(&c, stdout)
+			    : rep_text(&c, o.group, stdout);
 	code = cli_report_end(ok, rep_is_complete(&c));
 	rep_capture_deinit(&c);
 	return code;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "cli/report/waits.h"
 #include "introspect/linux/linux.h"
 #include "kcdata/compress.h"
 #include "kcdata/kcdata.h"
@@ -158,6 +159,7 @@ static void load_begin(struct loader *l, const struct kcd_item *it)
 		t->id = it->container_id;
 		t->linux_facts.vcpu = -1;
 		t->first_frame = l->c->frame_count;
+		t->first_wait = l->c->wait_count;
 		last_task(l)->thread_count++;
 		l->in_thread = true;
 	}
@@ -208,6 +210,8 @@ static void load_value(struct rep_capture *c, const struct kcd_item *it)
 
 	if (kcd_item_value(it, &name, &value) && strcmp(name, "stackshot_in_pid") == 0)
 		c->only_pid = (int32_t)value;
+	else if (kcd_item_value(it, &name, &value) && strcmp(name, "stackshot_out_flags") == 0)
+		c->has_waits = value & KCD_SS_REQ_THREAD_WAITINFO;
 }
 
 static void load_record(struct loader *l, const struct kcd_item *it)
@@ -268,6 +272,16 @@ static void load_frame_kinds(struct loader *l, struct rep_thread *t, const struc
 		if (r.index < t->frame_count)
 			l->c->frames[t->first_frame + r.index].kind = r.kind;
 	}
+}
+
+static void load_waits(struct loader *l, struct rep_thread *t, const struct kcd_item *it)
+{
+	struct rep_wait *w = APPEND(l, waits, wait_count, it->count);
+
+	for (uint32_t i = 0; w && i < it->count; i++)
+		kcd_item_copy_elem(it, i, &w[i].record, sizeof(w[i].record));
+	if (w)
+		t->wait_count += it->count;
 }
 
 static void load_symbols(struct loader *l, const struct kcd_item *it)
@@ -359,6 +373,7 @@ static size_t least_element(uint32_t type)
 	case SS_RECORD_LONG_SYMBOL: return sizeof(struct ss_symbol_record);
 	case SS_RECORD_MODULE: return sizeof(struct ss_module_record);
 	case SS_RECORD_VCPU: return sizeof(struct ss_vcpu_record);
+	case SS_RECORD_WAIT: return sizeof(struct ss_wait_record);
 	case SS_RECORD_MISSING: return sizeof(struct ss_missing_record);
 	case KCD_SS_THREAD_DELTA_SNAPSHOT: return KCD_SS_THREAD_DELTA_V2_SIZE;
 	case KCD_SS_NONRUNNABLE_TIDS:
@@ -389,6 +404,7 @@ static void load_thread_array(struct loader *l, struct rep_thread *thread,
 	case KCD_SS_KERN_STACKFRAME:
 	case KCD_SS_KERN_STACKFRAME64: load_frames(l, thread, it); break;
 	case SS_RECORD_FRAME_KIND: load_frame_kinds(l, thread, it); break;
+	case SS_RECORD_WAIT: load_waits(l, thread, it); break;
 	default: break;
 	}
 }
@@ -481,6 +497,11 @@ static const void *element_at(const void *array, size_t count, size_t size, uint
 	return address - range_of(element).start < range_of(element).size ? element : NULL;
 }
 
+const struct rep_symbol *rep_symbol_at(const struct rep_capture *c, uint64_t address)
+{
+	return element_at(c->symbols, c->symbol_count, sizeof(*c->symbols), address);
+}
+
 void rep_capture_name_frames(struct rep_capture *c)
 {
 	if (c->symbol_count)
@@ -497,7 +518,7 @@ void rep_capture_name_frames(struct rep_capture *c)
 		const struct ss_module_record *m =
 			element_at(c->modules, c->module_count, sizeof(*c->modules), at);
 
-		f->symbol = element_at(c->symbols, c->symbol_count, sizeof(*c->symbols), at);
+		f->symbol = rep_symbol_at(c, at);
 		f->module = m ? m->name : NULL;
 	}
 }
@@ -529,7 +550,7 @@ static enum gs_code load(struct loader *l, const char *path, const uint8_t *data
 			 why.record, why.reason);
 	}
 	rep_capture_name_frames(l->c);
-	return GS_OK;
+	return rep_waits_resolve(l->c) ? GS_OK : gs_fail(err, GS_ENOSPC, "%s: out of memory", path);
 }
 
 /* A compressed capture, or as much of it as is sound, becomes a plain one. */
@@ -607,6 +628,7 @@ void rep_capture_deinit(struct rep_capture *c)
 	free(c->symbols);
 	free(c->modules);
 	free(c->missing);
+	free(c->waits);
 	free(c->still_runnable);
 	free(c->still_waiting);
 	free(c->still_tasks);

@@ -28,6 +28,15 @@ struct rep_frame {
 	const char *module; /* unescaped guest text; NULL: in the kernel, or not known */
 };
 
+#define REP_NO_THREAD SIZE_MAX
+
+/** Something that a thread waits for. */
+struct rep_wait {
+	struct ss_wait_record record;
+	size_t owner; /* in rep_capture.threads; REP_NO_THREAD: none, or not here */
+	const struct rep_symbol *waker; /* function that is to wake it; NULL: not known */
+};
+
 struct rep_thread {
 	uint64_t id; /* of its container: the same in every capture it is in */
 	struct ss_thread_record linux_facts; /* zeroed unless has_linux */
@@ -36,6 +45,8 @@ struct rep_thread {
 	char comm[KCD_SS_THREAD_NAME_SIZE + 1];
 	size_t first_frame; /* in rep_capture.frames */
 	uint32_t frame_count;
+	size_t first_wait; /* in rep_capture.waits */
+	uint32_t wait_count;
 };
 
 struct rep_task {
@@ -71,8 +82,10 @@ struct rep_capture {
 	struct rep_symbol *symbols;	  /* ascending */
 	struct ss_module_record *modules; /* ascending; names terminated */
 	struct ss_missing_record *missing;
+	struct rep_wait *waits;
 	size_t vcpu_count, task_count, thread_count, frame_count, symbol_count, missing_count;
-	size_t module_count;
+	size_t module_count, wait_count;
+	bool has_waits; /* what threads wait for was looked at */
 
 	/* A delta has what changed since a time, and says of the rest that it is as it was. */
 	bool is_delta;
@@ -99,6 +112,9 @@ GS_MUST_USE enum gs_code rep_capture_read(const char *path, struct rep_capture *
 					  struct gs_error *err);
 
 void rep_capture_deinit(struct rep_capture *c);
+
+/** The symbol that covers an address, once they are sorted; NULL: none. */
+const struct rep_symbol *rep_symbol_at(const struct rep_capture *c, uint64_t address);
 
 /** Sort symbols and modules and find each frame's, after any has changed. */
 void rep_capture_name_frames(struct rep_capture *c);

@@ -265,6 +265,8 @@ static struct rep_thread *put_thread(struct rep_capture *o, const struct rep_cap
 
 	*copy = *t;
 	copy->first_frame = o->frame_count;
+	/* a lock has another owner by now, perhaps: what was waited for is not known any more */
+	copy->first_wait = copy->wait_count = 0;
 	if (t->frame_count)
 		memcpy(&o->frames[o->frame_count], &from->frames[t->first_frame],
 		       t->frame_count * sizeof(*o->frames));

@@ -5,6 +5,7 @@
 
 #include "cli/report/members.h"
 #include "cli/report/report.h"
+#include "cli/report/waits.h"
 #include "introspect/linux/linux.h"
 
 bool rep_json_sink(void *arg, const void *data, size_t len)
@@ -283,6 +284,7 @@ void rep_json_thread(struct kcd_json *j, const struct rep_capture *c, const stru
 		kcd_json_key(j, "state");
 		kcd_json_null(j);
 	}
+	rep_json_waits(j, c, t);
 	write_backtrace(j, c, t);
 	kcd_json_object_end(j);
 }
@@ -327,6 +329,7 @@ bool rep_json(const struct rep_capture *c, FILE *to)
 		if (c->tasks[i].pid != 0)
 			write_task(&j, c, &c->tasks[i]);
 	kcd_json_array_end(&j);
+	bool ok = rep_json_deadlocks(&j, c);
 	kcd_json_object_end(&j);
-	return kcd_json_finish(&j) == KCD_OK && fflush(to) == 0;
+	return kcd_json_finish(&j) == KCD_OK && fflush(to) == 0 && ok;
 }

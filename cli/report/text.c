@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/report/lines.h"
 #include "cli/report/report.h"
+#include "cli/report/waits.h"
 
 static void write_head(const struct rep_capture *c, FILE *to)
 {
@@ -86,6 +87,7 @@ static void write_task(const struct rep_capture *c, const struct rep_task *t, FI
 		fputs("  ", to);
 		rep_put_thread(th, to);
 		fputc('\n', to);
+		rep_put_waits(c, th, "    ", to);
 		rep_put_stack(c, th, "    ", to);
 	}
 }

@@ -701,4 +701,60 @@ void lnx_unwind_blocked(struct lnx_view *v, const struct lnx_task *task, struct 
 void lnx_unwind_running(struct lnx_view *v, const struct lnx_task *task,
 			const struct guest_vcpu_regs *regs, struct lnx_stack *stack);
 
+/* --- what a thread waits for --- */
+
+enum lnx_wait_kind {
+	LNX_WAIT_MUTEX = 1,
+	LNX_WAIT_RWSEM_READ,   /* struct rw_semaphore, to read */
+	LNX_WAIT_RWSEM_WRITE,  /* ... to write */
+	LNX_WAIT_COMPLETION,   /* struct completion */
+	LNX_WAIT_QUEUE,	       /* struct wait_queue_head */
+	LNX_WAIT_FUTEX,	       /* of this address space */
+	LNX_WAIT_FUTEX_SHARED, /* in a mapping of a file or of shared memory */
+	LNX_WAIT_TIMER,	       /* struct hrtimer: until a time */
+	LNX_WAIT_KINDS
+};
+
+/** One thing that a thread waits for; it may wait for several at once, a futex and a timer, say. */
+struct lnx_wait {
+	enum lnx_wait_kind kind;
+	/* the kernel's object; of a futex its user address, of a shared one its offset in the file */
+	uint64_t object;
+	gva_t owner; /* task that holds the object; 0: nobody, or the kernel does not say */
+	/*
+	 * Mutex, rwsem: the owner word as it is. Wait queue: the function that is to wake the thread.
+	 * Shared futex: the kernel's number of the file (i_seq). Timer: when it is due, of its clock.
+	 */
+	uint64_t extra;
+};
+
+/* The owner word of a rw_semaphore that readers hold (kernel/locking/rwsem.c, 5.10 to 7.3). */
+#define LNX_RWSEM_READER_OWNED UINT64_C(1)
+
+#define LNX_WAITS_MAX 8
+#define LNX_WAITS_STACK \
+	16384 /* of the used part of a stack as much is looked at, innermost first */
+
+/** Whether a kernel's types tell of any kind. */
+bool lnx_knows_waits(const struct lnx_kernel *k);
+
+/**
+ * What a thread that is blocked waits for.
+ *
+ * Found on its stack by what the kernel links there: a structure with this thread in it, of a list
+ * (or tree) whose neighbours lead back to it, and which belongs to an object that fits. Where two
+ * kinds look alike, the functions on the stack have to agree, too. What fails any of this is no wait.
+ *
+ * @param task   in state S or D and not executed; else nothing is found
+ * @param stack  its frames
+ * @param copy   room for LNX_WAITS_STACK bytes, 8-aligned
+ * @return how many were found
+ * Threads: as the view. Allocates nothing; legal while the guest is stopped; all loops are bounded.
+ * Origin: kernel/locking/{mutex,rwsem}.c, kernel/sched/{swait,wait}.c, kernel/futex/, kernel/time/hrtimer.c,
+ * 5.10 to 7.0. From 7.1 mutexes and rwsems have no head in their list: they are not found there.
+ */
+uint32_t lnx_waits_find(struct lnx_view *v, const struct lnx_task *task,
+			const struct lnx_stack *stack, uint8_t *copy,
+			struct lnx_wait waits_out[static LNX_WAITS_MAX]);
+
 #endif

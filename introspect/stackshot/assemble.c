@@ -78,6 +78,19 @@ static bool add_exact_frames(struct addresses *set, struct array frames, struct 
 	return true;
 }
 
+/* The functions that are to wake threads. */
+static bool add_wakers(struct addresses *set, struct array waits)
+{
+	for (uint32_t i = 0; i < waits.count; i++) {
+		struct ss_wait_record r;
+
+		memcpy(&r, waits.at + i * sizeof(r), sizeof(r));
+		if (r.kind == LNX_WAIT_QUEUE && !add_address(set, r.extra))
+			return false;
+	}
+	return true;
+}
+
 /* All frames of a process's records. */
 static bool add_records(struct addresses *set, const struct kcd_chunk *piece)
 {
@@ -95,6 +108,8 @@ static bool add_records(struct addresses *set, const struct kcd_chunk *piece)
 			ok = add_frames(set, frames = a);
 		else if (h.flags >> 32 == SS_RECORD_FRAME_KIND)
 			ok = add_exact_frames(set, frames, a);
+		else if (h.flags >> 32 == SS_RECORD_WAIT)
+			ok = add_wakers(set, a);
 	}
 	return ok;
 }

@@ -146,6 +146,14 @@ static const struct kcd_field times_fields[] = {
 	KCD_FIELD(struct ss_times_record, same_threads),
 };
 
+static const struct kcd_field wait_fields[] = {
+	KCD_FIELD(struct ss_wait_record, kind),
+	KCD_FIELD(struct ss_wait_record, owner_tid),
+	KCD_FIELD_FLAGS(struct ss_wait_record, owner, "owner", HEX),
+	KCD_FIELD_FLAGS(struct ss_wait_record, object, "object", HEX),
+	KCD_FIELD_FLAGS(struct ss_wait_record, extra, "extra", HEX),
+};
+
 static const struct kcd_type types[] = {
 	KCD_STRUCT_TYPE(SS_RECORD_GUEST, "GUEST", "gs_guest", guest_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_VCPU, "VCPU", "gs_vcpu", vcpu_fields),
@@ -157,6 +165,7 @@ static const struct kcd_type types[] = {
 	KCD_STRUCT_TYPE(SS_RECORD_MISSING, "MISSING", "gs_missing", missing_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_TIMES, "TIMES", "gs_times", times_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_MODULE, "MODULE", "gs_module", module_fields),
+	KCD_STRUCT_TYPE(SS_RECORD_WAIT, "WAIT", "gs_wait", wait_fields),
 };
 
 const struct kcd_schema ss_schema = { types, ARRAY_SIZE(types), NULL };

@@ -31,6 +31,7 @@ enum ss_record {
 	SS_RECORD_MISSING = SS_RECORD_BASE + 8,	    /* G[] struct ss_missing_record */
 	SS_RECORD_TIMES = SS_RECORD_BASE + 9,	    /* G   struct ss_times_record */
 	SS_RECORD_MODULE = SS_RECORD_BASE + 10,	    /* G[] struct ss_module_record */
+	SS_RECORD_WAIT = SS_RECORD_BASE + 11,	    /* H[] struct ss_wait_record */
 };
 
 /** The guest and its kernel; the latter's fields are 0 when it was not found. */
@@ -196,6 +197,15 @@ struct ss_times_record {
 	uint32_t workers;	  /* that collected */
 	uint32_t same_tasks;	  /* delta: processes of which nothing has changed */
 	uint32_t same_threads;	  /* delta: threads that have not changed, of all processes */
+};
+
+/** Something that a thread waits for. */
+struct ss_wait_record {
+	uint32_t kind;	   /* enum lnx_wait_kind */
+	int32_t owner_tid; /* thread that holds the object; -1: nobody, or not known */
+	uint64_t owner;	   /* id of its container; 0: none */
+	uint64_t object;   /* address of the object; of a shared futex its offset in the file */
+	uint64_t extra; /* by kind: owner word, function that wakes, number of the file, due time */
 };
 
 /** The table of these types, for kcd_append_typedef() and for readers. */

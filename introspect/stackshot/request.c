@@ -35,7 +35,7 @@ static const struct {
 	  "a guest's pages are not faulted in" },
 	{ KCD_SS_FROM_PANIC, "FROM_PANIC", NULL },
 	{ KCD_SS_NO_IO_STATS, "NO_IO_STATS", NULL },
-	{ KCD_SS_REQ_THREAD_WAITINFO, "THREAD_WAITINFO", "its record is not made" },
+	{ KCD_SS_REQ_THREAD_WAITINFO, "THREAD_WAITINFO", NULL },
 	{ KCD_SS_REQ_THREAD_GROUP, "THREAD_GROUP", "Linux has no thread groups of that kind" },
 	{ KCD_SS_SAVE_JETSAM_COALITIONS, "SAVE_JETSAM_COALITIONS", "Linux has no coalitions" },
 	{ KCD_SS_REQ_INSTRS_CYCLES, "INSTRS_CYCLES", "Linux does not count them for each thread" },
@@ -101,6 +101,10 @@ static enum gs_code check_combinations(const struct ss_request *q, struct gs_err
 		return gs_fail(err, GS_EINVAL, "a delta capture of one process");
 	if (delta && (f & (KCD_SS_REQ_PAGE_TABLES | KCD_SS_FROM_PANIC)))
 		return gs_fail(err, GS_EINVAL, "a delta capture in a panic, or of page tables");
+	if (delta && (f & KCD_SS_REQ_THREAD_WAITINFO))
+		return gs_fail(err, GS_EINVAL,
+			       "a delta capture of what threads wait for: a lock goes to another "
+			       "owner while those that wait for it stay as they are");
 	if ((f & KCD_SS_REQ_PAGE_TABLES) && q->pid == SS_PID_ALL)
 		return gs_fail(err, GS_EINVAL, "page tables are captured of one process: pid");
 	if (!(f & KCD_SS_REQ_PAGE_TABLES) && q->pagetable_mask)

@@ -71,6 +71,7 @@ struct ss_worker {
 	struct lnx_view v;
 	struct lnx_cache cache;
 	struct ss_slot slot[SS_SLOTS];
+	uint8_t stack[LNX_WAITS_STACK] __attribute__((aligned(8))); /* of a thread that waits */
 
 	struct {
 		struct ss_item *item;
@@ -208,6 +209,16 @@ struct ss_thread_record ss_thread_record_of(const struct lnx_task *task, int32_t
 
 /** Add a thread's page faults to its process's. */
 void ss_write_task_faults(void *snapshot, uint64_t minor, uint64_t major);
+
+/* --- waits.c --- */
+
+/** What a thread waits for. @return how many */
+uint32_t ss_find_waits(struct ss_worker *w, const struct ss_slot *slot,
+		       struct ss_wait_record waits_out[static LNX_WAITS_MAX]);
+
+/** The same as the original's 0x91D, which is of the process: behind the thread's container. */
+GS_MUST_USE enum gs_code ss_write_waitinfo(struct ss_worker *w, uint64_t id,
+					   const struct ss_wait_record *waits, uint32_t n);
 
 /** The whole container of a thread. */
 GS_MUST_USE enum gs_code ss_write_thread(struct ss_worker *w, const struct ss_slot *slot,

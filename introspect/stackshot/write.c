@@ -121,6 +121,8 @@ enum gs_code ss_write_thread(struct ss_worker *w, const struct ss_slot *slot, ui
 	struct kcd_cpu_times_v2 times = { .user_usec = task->utime_ns / 1000,
 					  .system_usec = task->stime_ns / 1000 };
 	char name[KCD_SS_THREAD_NAME_SIZE] = { 0 };
+	struct ss_wait_record waits[LNX_WAITS_MAX];
+	const uint32_t n = ss_find_waits(w, slot, waits);
 	void *snapshot;
 	enum kcd_code rc;
 
@@ -137,7 +139,12 @@ enum gs_code ss_write_thread(struct ss_worker *w, const struct ss_slot *slot, ui
 		return ss_code(rc);
 
 	enum gs_code code = write_stack(w, &slot->stack);
-	return code ? code : ss_code(kcd_container_end(&w->out, id));
+	if (code ||
+	    (n && (code = ss_code(kcd_append_array(&w->out, SS_RECORD_WAIT, n, sizeof(waits[0]),
+						   waits)))) ||
+	    (code = ss_code(kcd_container_end(&w->out, id))))
+		return code;
+	return ss_write_waitinfo(w, id, waits, n);
 }
 
 /* --- processes --- */

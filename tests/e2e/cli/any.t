@@ -42,6 +42,15 @@ err guestshot: error: x: a full capture: only deltas complete the one before the
 $ head -c 1048576 /dev/zero >zeros; guestshot snap -q --core zeros --ram-base 0x40000000 -o x; guestshot show - <x | grep -c 'NOT complete'
 out 1
 
+$ guestshot show --waits --json x
+code 64
+err guestshot show: --waits is a view of its own: the JSON document always has what threads wait for
+err Try .guestshot show --help' .*
+
+$ head -c 1048576 /dev/zero >zeros; guestshot snap -q --core zeros --ram-base 0x40000000 -o x; guestshot show --waits x
+code 64
+err guestshot: error: x does not say what threads wait for: take it with snap --waits
+
 $ guestshot show --frobnicate x
 code 64
 err guestshot show: unrecognized option '--frobnicate'

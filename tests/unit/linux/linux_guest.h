@@ -248,6 +248,30 @@ uint64_t lg_in(const struct linux_guest *g, const char *function);
 /** A thread blocked in __switch_to under these functions, outermost first, NULL at the end. */
 void lg_block(struct linux_guest *g, struct lg_thread *t, const char *const *functions);
 
+/*
+ * Threads that wait. linux_waits.c; structures are in typeinfo.h. Each thread has LG_SLOTS places of
+ * LG_SLOT bytes for them on its stack.
+ */
+#define LG_SLOTS 8
+#define LG_SLOT	 0x80
+
+/** Let a thread sleep in a function under others, in state D, with its structures' places in use. */
+void lg_sleep(struct linux_guest *g, struct lg_thread *t, const char *function);
+
+/** Address of such a place. */
+uint64_t lg_slot(const struct lg_thread *t, uint32_t i);
+
+/** An object in zeroed memory of its own. @return its address */
+uint64_t lg_object(struct linux_guest *g);
+
+/** Make the list at @p head empty, or add a node to its end. */
+void lg_list_init(struct linux_guest *g, uint64_t head);
+void lg_list_add(struct linux_guest *g, uint64_t head, uint64_t node);
+
+/** A mutex with an owner word, and threads that wait for it in their first place. */
+uint64_t lg_mutex_make(struct linux_guest *g, uint64_t word);
+void lg_mutex_wait(struct linux_guest *g, uint64_t mutex, struct lg_thread *t);
+
 /** Have a vCPU execute a thread in EL1, with its innermost record in x29. */
 void lg_run(struct linux_guest *g, uint32_t vcpu, struct lg_thread *t, uint64_t pc);
 

@@ -210,8 +210,8 @@ static void add_field(json_t *user_types, const char *in, const char *name, json
 }
 
 /*
- * "a.b.c" at an offset: a is a structure at 8, b a structure at 16 of that. Names without a dot are in an
- * anonymous union at 4, if there is room.
+ * "a.b.c" at an offset: a is a structure at 8, b one at the start of that, where other members of it may lie as
+ * well. Names without a dot are in an anonymous union at 4, if there is room.
  */
 static void add_member(json_t *user_types, const char *in, const char *path,
 		       const struct lnx_field *f)
@@ -225,7 +225,7 @@ static void add_member(json_t *user_types, const char *in, const char *path,
 
 		snprintf(name, sizeof(name), "%.*s", (int)strcspn(path, "."), path);
 		snprintf(inner, sizeof(inner), "%s_%s", outer, name);
-		const uint32_t step = offset < 8 ? 0 : 8;
+		const uint32_t step = offset < 8 || strcmp(outer, in) != 0 ? 0 : 8;
 		add_field(user_types, outer, name, step,
 			  json_pack("{s:s, s:s}", "kind", "struct", "name", inner));
 		json_object_set_new(inside(user_types, inner), "size", json_integer(100000));

@@ -255,6 +255,118 @@ static void add_module(struct maker *m)
 	}
 }
 
+#define PUT(member, type, in) field(m, #member, type, offsetof(struct in, member))
+
+static void add_locks(struct maker *m)
+{
+	if (begin_struct(m, "mutex", sizeof(struct lg_mutex))) {
+		PUT(owner, m->u64, lg_mutex);
+		PUT(wait_list, m->list, lg_mutex);
+	}
+	if (begin_struct(m, "mutex_waiter", sizeof(struct lg_mutex_waiter))) {
+		PUT(list, m->list, lg_mutex_waiter);
+		PUT(task, m->ptr, lg_mutex_waiter);
+	}
+	if (begin_struct(m, "rw_semaphore", sizeof(struct lg_rwsem))) {
+		PUT(count, m->u64, lg_rwsem);
+		PUT(owner, m->u64, lg_rwsem);
+		PUT(wait_list, m->list, lg_rwsem);
+	}
+	if (begin_struct(m, "rwsem_waiter", sizeof(struct lg_rwsem_waiter))) {
+		PUT(list, m->list, lg_rwsem_waiter);
+		PUT(task, m->ptr, lg_rwsem_waiter);
+		PUT(type, m->u32, lg_rwsem_waiter);
+	}
+}
+
+static void add_queues(struct maker *m)
+{
+	int head = good(btf__add_struct(m->btf, "swait_queue_head", 24));
+	good(btf__add_field(m->btf, "task_list", m->list, 64, 0));
+	if (begin_struct(m, "swait_queue", sizeof(struct lg_swait))) {
+		PUT(task_list, m->list, lg_swait);
+		PUT(task, m->ptr, lg_swait);
+	}
+	if (begin_struct(m, "completion", sizeof(struct lg_completion))) {
+		PUT(done, m->u32, lg_completion);
+		field(m, "wait", head, offsetof(struct lg_completion, lock));
+	}
+	if (begin_struct(m, "wait_queue_head", sizeof(struct lg_wait_head)))
+		PUT(head, m->list, lg_wait_head);
+	if (begin_struct(m, "wait_queue_entry", sizeof(struct lg_wait_entry))) {
+		PUT(func, m->ptr, lg_wait_entry);
+		PUT(private, m->ptr, lg_wait_entry);
+		PUT(entry, m->list, lg_wait_entry);
+	}
+}
+
+static void add_poll(struct maker *m)
+{
+	int wait = btf__find_by_name(m->btf, "wait_queue_entry");
+	if (wait < 0)
+		return; // left out
+	int entry = good(btf__add_struct(m->btf, "poll_table_entry", sizeof(struct lg_poll_entry)));
+	m->in = "poll_table_entry";
+	PUT(wait, wait, lg_poll_entry);
+	PUT(wait_address, m->ptr, lg_poll_entry);
+	int entries = good(btf__add_array(m->btf, m->u32, entry, 2));
+	if (begin_struct(m, "poll_wqueues", sizeof(struct lg_poll))) {
+		PUT(polling_task, m->ptr, lg_poll);
+		PUT(inline_index, m->u32, lg_poll);
+		PUT(inline_entries, entries, lg_poll);
+	}
+}
+
+static void add_futex(struct maker *m)
+{
+	int node = good(btf__add_struct(m->btf, "plist_node", 40));
+	good(btf__add_field(m->btf, "prio_list", m->list, 64, 0));
+	good(btf__add_field(m->btf, "node_list", m->list, 192, 0));
+	int both = good(btf__add_struct(m->btf, NULL, 24));
+	good(btf__add_field(m->btf, "ptr", m->u64, 0, 0));
+	good(btf__add_field(m->btf, "word", m->u64, 64, 0));
+	good(btf__add_field(m->btf, "offset", m->u32, 128, 0));
+	int key = good(btf__add_union(m->btf, "futex_key", 24));
+	good(btf__add_field(m->btf, "both", both, 0, 0));
+	int chain = good(btf__add_struct(m->btf, "plist_head", 16));
+	good(btf__add_field(m->btf, "node_list", m->list, 0, 0));
+	if (begin_struct(m, "futex_q", sizeof(struct lg_futex_q))) {
+		PUT(lock_ptr, m->ptr, lg_futex_q);
+		field(m, "list", node, offsetof(struct lg_futex_q, prio));
+		PUT(task, m->ptr, lg_futex_q);
+		field(m, "key", key, offsetof(struct lg_futex_q, key_ptr));
+	}
+	if (begin_struct(m, "futex_hash_bucket", sizeof(struct lg_futex_bucket))) {
+		PUT(lock, m->u64, lg_futex_bucket);
+		field(m, "chain", chain, offsetof(struct lg_futex_bucket, chain));
+	}
+}
+
+static void add_timers(struct maker *m)
+{
+	const uint32_t node_at = offsetof(struct lg_sleeper, parent);
+	int rb = good(btf__add_struct(m->btf, "rb_node", 24));
+	int node = good(btf__add_struct(m->btf, "timerqueue_node", 32));
+	good(btf__add_field(m->btf, "node", rb, 0, 0));
+	good(btf__add_field(m->btf, "expires", m->u64, 192, 0));
+	int timer = good(btf__add_struct(m->btf, "hrtimer", 48));
+	good(btf__add_field(m->btf, "node", node, 0, 0));
+	good(btf__add_field(m->btf, "base", m->ptr, 256, 0));
+	good(btf__add_field(m->btf, "state", m->u8, 320, 0));
+	int root = good(btf__add_struct(m->btf, "rb_root", 8));
+	good(btf__add_field(m->btf, "rb_node", m->ptr, 0, 0));
+	int cached = good(btf__add_struct(m->btf, "rb_root_cached", 16));
+	good(btf__add_field(m->btf, "rb_root", root, 0, 0));
+	int active = good(btf__add_struct(m->btf, "timerqueue_head", 16));
+	good(btf__add_field(m->btf, "rb_root", cached, 0, 0));
+	if (begin_struct(m, "hrtimer_sleeper", sizeof(struct lg_sleeper))) {
+		PUT(task, m->ptr, lg_sleeper);
+		field(m, "timer", timer, node_at);
+	}
+	if (begin_struct(m, "hrtimer_clock_base", sizeof(struct lg_clock_base)))
+		field(m, "active", active, offsetof(struct lg_clock_base, root));
+}
+
 static void enumerator(struct maker *m, const char *name, int64_t value)
 {
 	if (!is_this(m, m->form->omit, name))
@@ -323,6 +435,11 @@ uint8_t *typeinfo_make(const struct typeinfo_form *form, size_t *size_out)
 	add_others(&m);
 	add_mm(&m);
 	add_module(&m);
+	add_locks(&m);
+	add_queues(&m);
+	add_poll(&m);
+	add_futex(&m);
+	add_timers(&m);
 	add_enums(&m);
 	if (!form->no_percpu)
 		add_percpu(&m);

@@ -106,6 +106,88 @@ struct lg_mod_kallsyms {
 	uint64_t strtab;
 };
 
+/* What threads wait with, and for. The owner words lie equally far from the list's head, as they do. */
+struct lg_mutex {
+	uint64_t gap, owner, gap2;
+	struct lg_list wait_list;
+};
+
+struct lg_mutex_waiter {
+	uint64_t gap;
+	struct lg_list list;
+	uint64_t task;
+};
+
+struct lg_rwsem {
+	uint64_t gap, count, owner, gap2;
+	struct lg_list wait_list;
+};
+
+struct lg_rwsem_waiter {
+	uint64_t gap;
+	struct lg_list list;
+	uint64_t task;
+	uint32_t type;
+};
+
+struct lg_swait {
+	struct lg_list task_list;
+	uint64_t task;
+};
+
+struct lg_completion {
+	uint64_t gap;
+	uint32_t done;
+	uint64_t lock; /* wait: struct swait_queue_head */
+	struct lg_list task_list;
+};
+
+struct lg_wait_entry {
+	uint64_t flags, gap, func, private;
+	struct lg_list entry;
+};
+
+struct lg_wait_head {
+	uint64_t lock, gap;
+	struct lg_list head;
+};
+
+struct lg_poll_entry {
+	uint64_t file;
+	struct lg_wait_entry wait;
+	uint64_t wait_address;
+};
+
+struct lg_poll {
+	uint64_t gap, polling_task;
+	uint32_t inline_index;
+	struct lg_poll_entry inline_entries[2];
+};
+
+struct lg_futex_q {
+	uint64_t lock_ptr, prio; /* prio: list begins here */
+	struct lg_list prio_list, node_list;
+	uint64_t task, key_ptr, key_word;
+	uint32_t key_offset;
+};
+
+struct lg_futex_bucket {
+	uint32_t waiters, gap;
+	uint64_t lock;
+	struct lg_list chain;
+};
+
+struct lg_sleeper {
+	uint64_t task;
+	uint64_t parent, right, left; /* timer begins here */
+	uint64_t expires, base;
+	uint8_t state;
+};
+
+struct lg_clock_base {
+	uint64_t index, root, leftmost;
+};
+
 /* Elements of vm_zone_stat and vm_node_stat. */
 enum lg_zone_item { LG_NR_FREE_PAGES = 3, LG_NR_ZSPAGES = 6, LG_ZONE_ITEMS };
 enum lg_node_item {

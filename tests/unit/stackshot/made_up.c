@@ -3,5 +3,6 @@
 #include "tests/unit/linux/linux_guest.c"
 #include "tests/unit/linux/linux_modules.c"
 #include "tests/unit/linux/linux_tasks.c"
+#include "tests/unit/linux/linux_waits.c"
 #include "tests/unit/linux/symtab.c"
 #include "tests/unit/linux/typeinfo.c"

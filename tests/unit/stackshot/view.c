@@ -30,7 +30,7 @@ static void take_definition(struct parser *p, const struct kcd_item *it)
 	ck_assert_uint_eq(it->depth, 0);
 	ck_assert_uint_ge(it->size, 4);
 	memcpy(&type, it->data, 4);
-	ck_assert_msg(type > SS_RECORD_BASE && type <= SS_RECORD_MODULE, "type %#x", type);
+	ck_assert_msg(type > SS_RECORD_BASE && type <= SS_RECORD_WAIT, "type %#x", type);
 	p->defined |= 1u << (type - SS_RECORD_BASE);
 }
 
@@ -239,6 +239,15 @@ static void take_array(struct parser *p, const struct kcd_item *it)
 		ck_assert(p->in_thread && it->elem_size == sizeof(struct ss_frame_kind_record));
 		v->thread[v->threads - 1].kinds = *it;
 		break;
+	case SS_RECORD_WAIT:
+		ck_assert(p->in_thread && it->elem_size == sizeof(struct ss_wait_record));
+		v->thread[v->threads - 1].waits = *it;
+		break;
+	case KCD_SS_THREAD_WAITINFO:
+		ck_assert(p->in_task && !p->in_thread && v->threads);
+		ck_assert_uint_eq(it->elem_size, sizeof(struct kcd_thread_waitinfo_v2));
+		v->thread[v->threads - 1].waitinfo = *it; /* behind its thread */
+		break;
 	case SS_RECORD_VCPU:
 		ck_assert(!p->in_task && it->count <= LG_VCPUS_MAX && !v->vcpus);
 		ck_assert_uint_eq(it->size, it->count * sizeof(v->vcpu[0]));
@@ -329,7 +338,7 @@ static void parse(struct view *v, const struct ss_result *r)
 	ck_assert_int_eq(v->is_delta, (v->in_flags & KCD_SS_COLLECT_DELTA_SNAPSHOT) != 0);
 	ck_assert_uint_eq(v->start_ns, r->start_ns);
 	ck_assert_uint_eq(reader.pos, r->size);
-	ck_assert_uint_eq(p.defined, 0x7fe);
+	ck_assert_uint_eq(p.defined, (2u << (SS_RECORD_WAIT - SS_RECORD_BASE)) - 2);
 }
 
 /* --- what must be true ------------------------------------------------------------------------ */

@@ -25,7 +25,8 @@ struct view_thread {
 	struct kcd_thread_snapshot_v4 stock;
 	char name[KCD_SS_THREAD_NAME_SIZE];
 	struct kcd_cpu_times_v2 times;
-	struct kcd_item frames, kinds; /* count 0: none; they point into the capture */
+	/* count 0: none; they point into the capture */
+	struct kcd_item frames, kinds, waits, waitinfo;
 };
 
 struct view_task {

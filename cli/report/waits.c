@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What threads wait for: lines, JSON, and who waits for whom. */
+#include "cli/report/waits.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "cli/report/lines.h"
+#include "introspect/linux/linux.h"
+
+/* Deeper chains are drawn no farther to the right. */
+#define INDENT_MAX 32
+
+#define TAKEN UINT32_MAX /* by whom a thread of a cycle was seen, once that is told */
+
+static const struct {
+	const char *name; /* in JSON */
+	const char *text;
+} kinds[LNX_WAIT_KINDS] = {
+	[LNX_WAIT_MUTEX] = { "mutex", "mutex" },
+	[LNX_WAIT_RWSEM_READ] = { "rwsem-read", "rw_semaphore (to read)" },
+	[LNX_WAIT_RWSEM_WRITE] = { "rwsem-write", "rw_semaphore (to write)" },
+	[LNX_WAIT_COMPLETION] = { "completion", "completion" },
+	[LNX_WAIT_QUEUE] = { "wait-queue", "wait queue" },
+	[LNX_WAIT_FUTEX] = { "futex", "futex" },
+	[LNX_WAIT_FUTEX_SHARED] = { "futex-shared", "futex of a file at offset" },
+	[LNX_WAIT_TIMER] = { "timer", "timer" },
+};
+
+/* Kinds of later captures are here as 0. */
+static uint32_t kind_of(const struct rep_wait *w)
+{
+	return w->record.kind < LNX_WAIT_KINDS ? w->record.kind : 0;
+}
+
+static const char *kind_text(uint32_t kind)
+{
+	return kind ? kinds[kind].text : "something unknown";
+}
+
+static bool is_rwsem(uint32_t kind)
+{
+	return kind == LNX_WAIT_RWSEM_READ || kind == LNX_WAIT_RWSEM_WRITE;
+}
+
+/* --- owners --- */
+
+struct key {
+	uint64_t id;
+	size_t at;
+};
+
+static int compare_keys(const void *a, const void *b)
+{
+	const struct key *x = a, *y = b;
+
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return (x->at > y->at) - (x->at < y->at);
+}
+
+/* The first thread with an id. */
+static size_t find_key(const struct key *keys, size_t n, uint64_t id)
+{
+	size_t lo = 0, hi = n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (keys[mid].id < id)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < n && keys[lo].id == id ? keys[lo].at : REP_NO_THREAD;
+}
+
+bool rep_waits_resolve(struct rep_capture *c)
+{
+	if (!c->wait_count)
+		return true;
+	GS_FREE struct key *keys = gs_array_alloc(c->thread_count, sizeof(*keys));
+
+	if (!keys)
+		return false;
+	for (size_t i = 0; i < c->thread_count; i++)
+		keys[i] = (struct key){ c->threads[i].id, i };
+	qsort(keys, c->thread_count, sizeof(*keys), compare_keys);
+	for (size_t i = 0; i < c->wait_count; i++) {
+		struct rep_wait *w = &c->waits[i];
+
+		w->owner = w->record.owner ? find_key(keys, c->thread_count, w->record.owner)
+					   : REP_NO_THREAD;
+		if (w->record.kind == LNX_WAIT_QUEUE)
+			w->waker = rep_symbol_at(c, w->record.extra);
+	}
+	return true;
+}
+
+/* --- lines --- */
+
+static void put_who(const struct rep_thread *t, FILE *to)
+{
+	struct rep_shown s;
+
+	fprintf(to, "%" PRId64 " %s",
+		t->has_linux ? t->linux_facts.tid : (int64_t)t->stock.ths_thread_id,
+		rep_show(t->comm, sizeof(t->comm), &s));
+}
+
+static void put_owner(const struct rep_capture *c, const struct rep_wait *w, FILE *to)
+{
+	if (w->owner != REP_NO_THREAD) {
+		fputs(" held by ", to);
+		put_who(&c->threads[w->owner], to);
+	} else if (w->record.owner) {
+		fprintf(to, " held by %" PRId32 ", which is not in this capture",
+			w->record.owner_tid);
+	} else if (is_rwsem(kind_of(w)) && w->record.extra & LNX_RWSEM_READER_OWNED) {
+		fputs(" held by readers", to);
+	} else if (kind_of(w) == LNX_WAIT_MUTEX || is_rwsem(kind_of(w))) {
+		fputs(" that nobody holds now", to);
+	}
+}
+
+/* "waits for mutex 0x… held by 123 name" */
+static void put_wait(const struct rep_capture *c, const struct rep_wait *w, FILE *to)
+{
+	const struct ss_wait_record *r = &w->record;
+
+	if (kind_of(w) == LNX_WAIT_TIMER) {
+		fprintf(to, "waits for timer %#" PRIx64 ", due at %" PRIu64 ".%09" PRIu64 " s",
+			r->object, r->extra / 1000000000, r->extra % 1000000000);
+		return;
+	}
+	fprintf(to, "waits for %s %#" PRIx64, kind_text(kind_of(w)), r->object);
+	if (w->waker) {
+		fputs(" woken by ", to);
+		rep_put(w->waker->name, strlen(w->waker->name), to);
+	}
+	put_owner(c, w, to);
+}
+
+void rep_put_waits(const struct rep_capture *c, const struct rep_thread *t, const char *indent,
+		   FILE *to)
+{
+	for (uint32_t i = 0; i < t->wait_count; i++) {
+		fputs(indent, to);
+		put_wait(c, &c->waits[t->first_wait + i], to);
+		fputc('\n', to);
+	}
+}
+
+/* --- who waits for whom --- */
+
+/* Each thread waits for one owner at most, so that cycles do not meet. */
+struct graph {
+	const struct rep_capture *c;
+	size_t *wait;	 /* of each thread: its wait with an owner; REP_NO_THREAD: none */
+	size_t *waiters; /* threads that have one, by owner */
+	size_t waiter_count;
+	size_t *stack;	/* of threads, each at most once */
+	uint32_t *seen; /* of each thread: by which search, from 1 */
+	bool *in_cycle;
+};
+
+static size_t owner_of(const struct graph *g, size_t thread)
+{
+	return g->wait[thread] == REP_NO_THREAD ? REP_NO_THREAD
+						: g->c->waits[g->wait[thread]].owner;
+}
+
+static int compare_waiters(const void *a, const void *b, void *arg)
+{
+	const struct graph *g = arg;
+	const size_t x = *(const size_t *)a, y = *(const size_t *)b;
+	const size_t p = owner_of(g, x), q = owner_of(g, y);
+
+	if (p != q)
+		return p < q ? -1 : 1;
+	return (x > y) - (x < y);
+}
+
+/* Follow owners from each thread: one that this search has seen closes a cycle. */
+static void find_cycles(struct graph *g)
+{
+	for (size_t i = 0; i < g->c->thread_count; i++) {
+		size_t at = i;
+
+		while (at != REP_NO_THREAD && !g->seen[at]) {
+			g->seen[at] = (uint32_t)i + 1;
+			at = owner_of(g, at);
+		}
+		if (at == REP_NO_THREAD || g->seen[at] != (uint32_t)i + 1)
+			continue;
+		for (; !g->in_cycle[at]; at = owner_of(g, at))
+			g->in_cycle[at] = true;
+	}
+}
+
+static void graph_deinit(struct graph *g)
+{
+	free(g->wait);
+	free(g->waiters);
+	free(g->stack);
+	free(g->seen);
+	free(g->in_cycle);
+}
+
+static bool graph_init(struct graph *g, const struct rep_capture *c)
+{
+	const size_t n = c->thread_count;
+
+	*g = (struct graph){ .c = c };
+	g->wait = gs_array_alloc(n + 1, sizeof(*g->wait));
+	g->waiters = gs_array_alloc(n + 1, sizeof(*g->waiters));
+	g->stack = gs_array_alloc(n + 1, sizeof(*g->stack));
+	g->seen = calloc(n + 1, sizeof(*g->seen));
+	g->in_cycle = calloc(n + 1, sizeof(*g->in_cycle));
+	if (n >= UINT32_MAX || !g->wait || !g->waiters || !g->stack || !g->seen || !g->in_cycle) {
+		graph_deinit(g);
+		return false;
+	}
+	for (size_t i = 0; i < n; i++) {
+		const struct rep_thread *t = &c->threads[i];
+
+		g->wait[i] = REP_NO_THREAD;
+		for (uint32_t k = 0; g->wait[i] == REP_NO_THREAD && k < t->wait_count; k++)
+			if (c->waits[t->first_wait + k].owner != REP_NO_THREAD)
+				g->wait[i] = t->first_wait + k;
+		if (g->wait[i] != REP_NO_THREAD)
+			g->waiters[g->waiter_count++] = i;
+	}
+	qsort_r(g->waiters, g->waiter_count, sizeof(*g->waiters), compare_waiters, g);
+	find_cycles(g);
+	return true;
+}
+
+/* The first of waiters that waits for a thread, or for a later one. */
+static size_t first_waiter(const struct graph *g, size_t thread)
+{
+	size_t lo = 0, hi = g->waiter_count;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (owner_of(g, g->waiters[mid]) < thread)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static bool has_waiters(const struct graph *g, size_t thread)
+{
+	const size_t i = first_waiter(g, thread);
+
+	return i < g->waiter_count && owner_of(g, g->waiters[i]) == thread;
+}
+
+static void put_waiter(const struct graph *g, size_t thread, uint32_t depth, FILE *to)
+{
+	fprintf(to, "%*s", (int)(2 * depth), "");
+	rep_put_name(&g->c->threads[thread], to);
+	if (g->wait[thread] != REP_NO_THREAD) {
+		fputs(" ", to);
+		put_wait(g->c, &g->c->waits[g->wait[thread]], to);
+	}
+	fputc('\n', to);
+}
+
+static size_t push_waiters(const struct graph *g, size_t thread, size_t n)
+{
+	const size_t first = first_waiter(g, thread);
+	size_t end = first;
+
+	while (end < g->waiter_count && owner_of(g, g->waiters[end]) == thread)
+		end++;
+	/* the first one last, so that it is the next one */
+	while (end-- > first)
+		if (!g->in_cycle[g->waiters[end]])
+			g->stack[n++] = g->waiters[end];
+	return n;
+}
+
+/* Those who wait for a thread, and those who wait for these; outside of cycles nobody comes twice. */
+static void put_tree(const struct graph *g, size_t root, FILE *to)
+{
+	size_t n = push_waiters(g, root, 0);
+
+	while (n) {
+		const size_t at = g->stack[--n];
+		uint32_t depth = 1;
+
+		for (size_t up = owner_of(g, at); up != root && depth < INDENT_MAX;
+		     up = owner_of(g, up))
+			depth++;
+		put_waiter(g, at, depth, to);
+		n = push_waiters(g, at, n);
+	}
+}
+
+/* Whether a thread is in a cycle that has not been taken. Asked in order, the lowest stands for each. */
+static bool take_cycle(struct graph *g, size_t thread)
+{
+	if (!g->in_cycle[thread] || g->seen[thread] == TAKEN)
+		return false;
+	for (size_t at = thread; g->seen[at] != TAKEN; at = owner_of(g, at))
+		g->seen[at] = TAKEN;
+	return true;
+}
+
+static void put_deadlocks(struct graph *g, FILE *to)
+{
+	for (size_t i = 0; i < g->c->thread_count; i++) {
+		if (!take_cycle(g, i))
+			continue;
+		fputs("Deadlock:\n", to);
+		size_t at = i;
+		do {
+			put_waiter(g, at, 1, to);
+			at = owner_of(g, at);
+		} while (at != i);
+		fputc('\n', to);
+	}
+}
+
+static void put_chains(const struct graph *g, FILE *to)
+{
+	for (size_t i = 0; i < g->c->thread_count; i++) {
+		const bool is_root = g->wait[i] == REP_NO_THREAD || g->in_cycle[i];
+
+		if (!is_root || !has_waiters(g, i))
+			continue;
+		/* of a cycle: those who wait for it without being in it */
+		const size_t n = push_waiters(g, i, 0);
+		if (!n)
+			continue;
+		rep_put_name(&g->c->threads[i], to);
+		fputs(" is waited for by\n", to);
+		put_tree(g, i, to);
+		fputc('\n', to);
+	}
+}
+
+static void put_others(const struct rep_capture *c, FILE *to)
+{
+	size_t count[LNX_WAIT_KINDS] = { 0 };
+
+	for (size_t i = 0; i < c->wait_count; i++)
+		if (c->waits[i].owner == REP_NO_THREAD)
+			count[kind_of(&c->waits[i])]++;
+	fputs("Waits for what has no owner in this capture:\n", to);
+	for (uint32_t k = 1; k <= LNX_WAIT_KINDS; k++) {
+		const uint32_t kind = k % LNX_WAIT_KINDS; /* the unknown ones last */
+
+		if (count[kind])
+			fprintf(to, "  %zu for %s\n", count[kind], kind_text(kind));
+	}
+}
+
+bool rep_waits(const struct rep_capture *c, FILE *to)
+{
+	struct graph g;
+
+	if (!graph_init(&g, c))
+		return false;
+	put_deadlocks(&g, to);
+	put_chains(&g, to);
+	if (c->wait_count)
+		put_others(c, to);
+	else
+		fputs("No thread waits for anything that was recognised.\n", to);
+	graph_deinit(&g);
+	return fflush(to) == 0 && !ferror(to);
+}
+
+/* --- JSON --- */
+
+static void json_owner(struct kcd_json *j, const struct rep_capture *c, const struct rep_wait *w)
+{
+	kcd_json_key(j, "owner");
+	if (!w->record.owner) {
+		kcd_json_null(j);
+		return;
+	}
+	kcd_json_object_begin(j);
+	kcd_json_member_i64(j, "tid", w->record.owner_tid);
+	kcd_json_key(j, "comm");
+	if (w->owner != REP_NO_THREAD)
+		kcd_json_string(j, c->threads[w->owner].comm);
+	else
+		kcd_json_null(j);
+	kcd_json_object_end(j);
+}
+
+static void json_wait(struct kcd_json *j, const struct rep_capture *c, const struct rep_wait *w)
+{
+	const uint32_t kind = kind_of(w);
+
+	kcd_json_object_begin(j);
+	kcd_json_member_string(j, "kind", kind ? kinds[kind].name : "unknown");
+	kcd_json_member_hex(j, "object", w->record.object);
+	json_owner(j, c, w);
+	if (is_rwsem(kind))
+		kcd_json_member_bool(j, "held_by_readers",
+				     w->record.extra & LNX_RWSEM_READER_OWNED);
+	if (kind == LNX_WAIT_FUTEX_SHARED)
+		kcd_json_member_u64(j, "file", w->record.extra);
+	if (kind == LNX_WAIT_TIMER)
+		kcd_json_member_u64(j, "due_ns", w->record.extra);
+	if (kind == LNX_WAIT_QUEUE) {
+		kcd_json_key(j, "waker");
+		w->waker ? kcd_json_string(j, w->waker->name) : kcd_json_hex(j, w->record.extra);
+	}
+	kcd_json_object_end(j);
+}
+
+void rep_json_waits(struct kcd_json *j, const struct rep_capture *c, const struct rep_thread *t)
+{
+	if (!c->has_waits)
+		return;
+	kcd_json_key(j, "waits");
+	kcd_json_array_begin(j);
+	for (uint32_t i = 0; i < t->wait_count; i++)
+		json_wait(j, c, &c->waits[t->first_wait + i]);
+	kcd_json_array_end(j);
+}
+
+bool rep_json_deadlocks(struct kcd_json *j, const struct rep_capture *c)
+{
+	struct graph g;
+
+	if (!c->has_waits)
+		return true;
+	if (!graph_init(&g, c))
+		return false;
+	kcd_json_key(j, "deadlocks");
+	kcd_json_array_begin(j);
+	for (size_t i = 0; i < c->thread_count; i++) {
+		if (!take_cycle(&g, i))
+			continue;
+		kcd_json_array_begin(j);
+		size_t at = i;
+		do {
+			kcd_json_i64(j, c->threads[at].linux_facts.tid);
+			at = owner_of(&g, at);
+		} while (at != i);
+		kcd_json_array_end(j);
+	}
+	kcd_json_array_end(j);
+	graph_deinit(&g);
+	return true;
+}

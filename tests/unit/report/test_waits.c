@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who waits for whom, in the views. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/report/waits.h"
+#include "tests/unit/report/sample.h"
+#include "tests/unit/report/suites.h"
+
+#define THREADS 6
+
+static struct lg_thread *t[THREADS];
+static uint64_t mutex[THREADS];
+static char *text;
+
+/* Threads 300 to 305, and a mutex that each of them holds. */
+static void setup(void)
+{
+	sample_flags = KCD_SS_REQ_THREAD_WAITINFO;
+	sample_setup();
+	for (int i = 0; i < THREADS; i++) {
+		char comm[16];
+
+		snprintf(comm, sizeof(comm), "t%d", i);
+		t[i] = lg_add_process(&guest, 300 + i, comm);
+		mutex[i] = lg_mutex_make(&guest, t[i]->address | 1);
+	}
+}
+
+static void teardown(void)
+{
+	free(text);
+	text = NULL;
+	sample_teardown();
+}
+
+static void let_wait(int who, int whom)
+{
+	lg_mutex_wait(&guest, mutex[whom], t[who]);
+}
+
+static void show(void)
+{
+	size_t size = 0;
+
+	sample_take();
+	sample_load();
+	sample_show_all();
+	free(text);
+	FILE *f = open_memstream(&text, &size);
+	ck_assert_ptr_nonnull(f);
+	ck_assert(rep_waits(&capture, f));
+	ck_assert_int_eq(fclose(f), 0);
+}
+
+static void expect_text(const char *expected)
+{
+	ck_assert_msg(strncmp(text, expected, strlen(expected)) == 0, "not\n%s but\n%s", expected,
+		      text);
+}
+
+static char *line(int who, int whom, const char *indent)
+{
+	static char lines[4][160];
+	static unsigned int next;
+	char *out = lines[next++ % 4];
+
+	snprintf(out, sizeof(lines[0]), "%sthread %d t%d waits for mutex 0x%llx held by %d t%d\n",
+		 indent, 300 + who, who, (unsigned long long)mutex[whom], 300 + whom, whom);
+	return out;
+}
+
+START_TEST(two_that_wait_for_each_other_are_a_deadlock)
+{
+	char expected[1024];
+
+	let_wait(4, 1);
+	let_wait(1, 4);
+	let_wait(2, 4); // waits for it, but is none of it
+	let_wait(3, 0);
+	show();
+	snprintf(expected, sizeof(expected),
+		 "Deadlock:\n%s%s\nthread 300 t0 is waited for by\n%s\n"
+		 "thread 304 t4 is waited for by\n%s\nWaits for what has no owner",
+		 line(1, 4, "  "), line(4, 1, "  "), line(3, 0, "  "), line(2, 4, "  "));
+	expect_text(expected);
+	free(text);
+	text = sample_json();
+	ck_assert_ptr_nonnull(
+		strstr(text, "\"deadlocks\": [\n    [\n      301,\n      304\n    ]\n"));
+	ck_assert_ptr_nonnull(strstr(text, "\"kind\": \"mutex\""));
+}
+END_TEST
+
+START_TEST(chains_are_drawn_from_who_waits_for_nobody)
+{
+	char expected[1024];
+
+	let_wait(0, 1);
+	let_wait(1, 2);
+	let_wait(2, 3);
+	let_wait(4, 2);
+	show();
+	snprintf(expected, sizeof(expected), "thread 303 t3 is waited for by\n%s%s%s%s\n",
+		 line(2, 3, "  "), line(1, 2, "    "), line(0, 1, "      "), line(4, 2, "    "));
+	expect_text(expected);
+	ck_assert_ptr_null(strstr(text, "Deadlock"));
+}
+END_TEST
+
+START_TEST(one_that_waits_for_itself_is_a_deadlock)
+{
+	char expected[256];
+
+	let_wait(5, 5);
+	show();
+	snprintf(expected, sizeof(expected), "Deadlock:\n%s\nWaits", line(5, 5, "  "));
+	expect_text(expected);
+}
+END_TEST
+
+START_TEST(ring_of_all_is_one_deadlock)
+{
+	for (int i = 0; i < THREADS; i++)
+		let_wait(i, (i + 1) % THREADS);
+	show();
+	expect_text("Deadlock:\n  thread 300 t0 ");
+	ck_assert_ptr_null(strstr(strstr(text, "Deadlock") + 1, "Deadlock"));
+	ck_assert_ptr_null(strstr(text, "is waited for by"));
+}
+END_TEST
+
+START_TEST(thread_says_what_it_waits_for)
+{
+	let_wait(1, 0);
+	*lg_word(&guest, mutex[2] + offsetof(struct lg_mutex, owner)) = 1;
+	let_wait(3, 2);
+	show();
+	free(text);
+	text = sample_text(false);
+	char *held = line(1, 0, "");
+	ck_assert_ptr_nonnull(strstr(text, strstr(held, "waits")));
+	ck_assert_ptr_nonnull(strstr(text, " that nobody holds now\n"));
+}
+END_TEST
+
+START_TEST(owner_that_is_not_in_the_capture_is_named_by_number)
+{
+	let_wait(1, 0);
+	sample_take();
+	sample_load();
+	// as if its process had been left out
+	capture.waits[0].owner = REP_NO_THREAD;
+	text = sample_text(false);
+	ck_assert_ptr_nonnull(strstr(text, " held by 300, which is not in this capture\n"));
+}
+END_TEST
+
+START_TEST(capture_that_was_not_asked_says_nothing)
+{
+	sample_flags = 0;
+	let_wait(1, 0);
+	show();
+	ck_assert(!capture.has_waits);
+	expect_text("No thread waits for anything");
+	free(text);
+	text = sample_json();
+	ck_assert_ptr_null(strstr(text, "\"waits\""));
+	ck_assert_ptr_null(strstr(text, "\"deadlocks\""));
+}
+END_TEST
+
+START_TEST(kinds_of_later_versions_are_shown_as_unknown)
+{
+	let_wait(1, 0);
+	show();
+	ck_assert_uint_eq(capture.wait_count, 1);
+	for (uint32_t kind = 0; kind < 40; kind++) {
+		capture.waits[0].record.kind = kind;
+		capture.waits[0].record.extra = UINT64_MAX;
+		sample_show_all();
+	}
+	free(text);
+	text = sample_json();
+	ck_assert_ptr_nonnull(strstr(text, "\"kind\": \"unknown\""));
+}
+END_TEST
+
+Suite *suite_waits(void)
+{
+	Suite *s = suite_create("waits");
+	TCase *tc = tcase_create("waits");
+
+	tcase_set_timeout(tc, 300);
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, two_that_wait_for_each_other_are_a_deadlock);
+	tcase_add_test(tc, chains_are_drawn_from_who_waits_for_nobody);
+	tcase_add_test(tc, one_that_waits_for_itself_is_a_deadlock);
+	tcase_add_test(tc, ring_of_all_is_one_deadlock);
+	tcase_add_test(tc, thread_says_what_it_waits_for);
+	tcase_add_test(tc, owner_that_is_not_in_the_capture_is_named_by_number);
+	tcase_add_test(tc, capture_that_was_not_asked_says_nothing);
+	tcase_add_test(tc, kinds_of_later_versions_are_shown_as_unknown);
+	suite_add_tcase(s, tc);
+	return s;
+}
