@@ -59,6 +59,27 @@ GS_MUST_USE enum gs_code lnx_layouts_open_symbol_file(const char *text, size_t s
 						      struct lnx_layouts *layouts_out,
 						      struct gs_error *err);
 
+/** Longest name of a member or an enumerator, NUL included. */
+#define LNX_NAME_SIZE 128
+
+/**
+ * A member by its place in the table of types.c.
+ *
+ * @param path_out the name it has here: of alternatives, the first that is there
+ * @return false: it has none
+ */
+GS_MUST_USE bool lnx_layouts_member(const struct lnx_layouts *l, enum lnx_member m,
+				    char path_out[static LNX_NAME_SIZE],
+				    struct lnx_field *field_out);
+
+/** The same for a counter's enumerator in the enumeration of nodes, or of zones. */
+GS_MUST_USE bool lnx_layouts_counter(const struct lnx_layouts *l, bool of_nodes, enum lnx_counter c,
+				     char name_out[static LNX_NAME_SIZE], uint32_t *index_out);
+
+/** All that the tables ask for. @return as lnx_types_read() */
+GS_MUST_USE enum gs_code lnx_layouts_read(const struct lnx_layouts *l, struct lnx_types *types_out,
+					  struct gs_error *err);
+
 /** The version of the form (docs/profiles.md). */
 #define LNX_PROFILE_VERSION 1
 

@@ -14,23 +14,7 @@
 #include "introspect/linux/layouts.h"
 #include "introspect/linux/reference.h"
 
-/* Longest name of a member, NUL included. */
-#define NAME_MAX_SIZE 128
-
 /* --- what a profile has, by the tables of types.c --- */
-
-/* The next of names that '|' separates. @return false: there is no more */
-static bool next_name(const char **names, char name_out[static NAME_MAX_SIZE])
-{
-	const char *name;
-	size_t n;
-
-	if (!lnx_next_name(names, &name, &n) || n >= NAME_MAX_SIZE)
-		return false;
-	memcpy(name_out, name, n);
-	name_out[n] = '\0';
-	return true;
-}
 
 static json_t *place_of(const struct lnx_field *f)
 {
@@ -61,19 +45,14 @@ static json_t *members_in(const struct lnx_layouts *l, json_t *structs, const ch
 static bool put_members(const struct lnx_layouts *l, json_t *structs)
 {
 	for (size_t m = 0; m < LNX_MEMBERS; m++) {
-		const struct lnx_member_name name = lnx_member_name((enum lnx_member)m);
-		const char *paths = name.path;
-		char path[NAME_MAX_SIZE];
+		char path[LNX_NAME_SIZE];
 		struct lnx_field field;
 
-		while (next_name(&paths, path)) {
-			if (!l->ops->member(l->priv, name.in, path, &field))
-				continue;
-			json_t *members = members_in(l, structs, name.in);
-			if (members && !put(members, path, place_of(&field)))
-				return false;
-			break;
-		}
+		if (!lnx_layouts_member(l, (enum lnx_member)m, path, &field))
+			continue;
+		json_t *members = members_in(l, structs, lnx_member_name((enum lnx_member)m).in);
+		if (members && !put(members, path, place_of(&field)))
+			return false;
 	}
 	/* that there is one is all that counts */
 	uint32_t size;
@@ -93,20 +72,15 @@ static bool put_percpu(const struct lnx_layouts *l, json_t *percpu)
 	return true;
 }
 
-static bool put_counters(const struct lnx_layouts *l, const char *in, json_t *values)
+static bool put_counters(const struct lnx_layouts *l, bool of_nodes, json_t *values)
 {
 	for (size_t c = 0; c < LNX_COUNTERS; c++) {
-		const char *names = lnx_counter_name((enum lnx_counter)c);
-		char name[NAME_MAX_SIZE];
+		char name[LNX_NAME_SIZE];
 		uint32_t value;
 
-		while (next_name(&names, name)) {
-			if (!l->ops->enumerator(l->priv, in, name, &value))
-				continue;
-			if (!put(values, name, json_integer(value)))
-				return false;
-			break;
-		}
+		if (lnx_layouts_counter(l, of_nodes, (enum lnx_counter)c, name, &value) &&
+		    !put(values, name, json_integer(value)))
+			return false;
 	}
 	return true;
 }
@@ -131,7 +105,7 @@ json_t *lnx_profile_of(const struct lnx_layouts *l)
 	json_t *zone = json_object(), *node = json_object();
 	bool ok = root && structs && percpu && zone && node && put_origin(l, root) &&
 		  put_members(l, structs) && put_percpu(l, percpu) &&
-		  put_counters(l, LNX_ZONE_ENUM, zone) && put_counters(l, LNX_NODE_ENUM, node);
+		  put_counters(l, false, zone) && put_counters(l, true, node);
 	json_t *enums =
 		ok ? json_pack("{s:O, s:O}", LNX_ZONE_ENUM, zone, LNX_NODE_ENUM, node) : NULL;
 
