@@ -122,10 +122,12 @@ include tests/tests.mk
 PREFIX ?= /usr/local
 DESTDIR ?=
 MAN1 := $(wildcard docs/man/*.1)
+PROFILES := $(wildcard guest-profiles/*.json)
 
 .PHONY: install
-install: all install-kcdata ## install program, man pages and libkcdata below PREFIX (/usr/local)
+install: all install-kcdata ## install program, man pages, profiles and libkcdata below PREFIX (/usr/local)
 	install -D -m 755 $B/guestshot $(DESTDIR)$(PREFIX)/bin/guestshot
+	for p in $(PROFILES); do install -D -m 644 $$p $(DESTDIR)$(PREFIX)/share/guestshot/$$p; done
 	for m in $(MAN1); do install -D -m 644 $$m $(DESTDIR)$(PREFIX)/share/man/man1/$$(basename $$m); done
 
 .PHONY: clean

@@ -201,7 +201,13 @@ check-dumps: $T/dumps/small.made
 	$(call dump_workers,release) 5 $(DUMP_KINDS:%=$T/dumps/%-small) || status=1; \
 	tests/e2e/dumps/damage $T/dumps small --part 5 --keep $(BUILD)/tests/damaged || status=1; \
 	tests/e2e/dumps/qemu-dumps $(call unit_program,asan,guest) || status=1; \
+	tests/e2e/dumps/profiles $T/dumps $T/kernels/cloud || status=1; \
 	exit $$status
+
+# of those kernels whose profiles are shipped; to add one, give its vmlinux or Image to tools/guest-profiles
+.PHONY: guest-profiles
+guest-profiles: all $T/kernels/cloud $T/kernels/full ## make the profiles that are shipped anew
+	$(Q)tools/guest-profiles $B/guestshot guest-profiles $(filter $T/kernels/%,$^)
 
 .PHONY: dumps-truth
 dumps-truth: ## captures of dumps of guests with up to 10,000 threads, judged by the guests, and with 1 to 8 workers
