@@ -12,6 +12,7 @@
 
 #include "base/util.h"
 #include "introspect/linux/linux.h"
+#include "introspect/linux/user.h"
 #include "kcdata/compress.h"
 #include "kcdata/kcdata.h"
 
@@ -158,6 +159,7 @@ static void load_begin(struct loader *l, const struct kcd_item *it)
 		t->id = it->container_id;
 		t->linux_facts.vcpu = -1;
 		t->first_frame = l->c->frame_count;
+		t->first_user_frame = l->c->user_frame_count;
 		last_task(l)->thread_count++;
 		l->in_thread = true;
 	}
@@ -195,6 +197,9 @@ static void load_thread_record(struct rep_thread *t, const struct kcd_item *it)
 	} else if (it->type == SS_RECORD_THREAD) {
 		kcd_item_copy(it, &t->linux_facts, sizeof(t->linux_facts));
 		t->has_linux = true;
+	} else if (it->type == SS_RECORD_USER_STACK) {
+		kcd_item_copy(it, &t->user, sizeof(t->user));
+		t->has_user = true;
 	} else if (it->type == KCD_SS_THREAD_NAME) {
 		copy_text(it, t->comm, sizeof(t->comm));
 	}
@@ -257,6 +262,16 @@ static void load_frames(struct loader *l, struct rep_thread *t, const struct kcd
 		kcd_item_copy_elem(it, i, &f[i].address, width);
 	if (f)
 		t->frame_count += it->count;
+}
+
+static void load_user_frames(struct loader *l, struct rep_thread *t, const struct kcd_item *it)
+{
+	uint64_t *f = APPEND(l, user_frames, user_frame_count, it->count);
+
+	for (uint32_t i = 0; f && i < it->count; i++)
+		kcd_item_copy_elem(it, i, &f[i], sizeof(f[i]));
+	if (f)
+		t->user_frame_count += it->count;
 }
 
 static void load_frame_kinds(struct loader *l, struct rep_thread *t, const struct kcd_item *it)
@@ -343,6 +358,7 @@ static size_t least_element(uint32_t type)
 	case KCD_SS_KERN_STACKLR:
 	case KCD_SS_KERN_STACKFRAME: return 4;
 	case KCD_SS_KERN_STACKLR64:
+	case KCD_SS_USER_STACKLR64:
 	case KCD_SS_KERN_STACKFRAME64: return 8;
 	case SS_RECORD_FRAME_KIND: return sizeof(struct ss_frame_kind_record);
 	case SS_RECORD_SYMBOL:
@@ -377,6 +393,7 @@ static void load_thread_array(struct loader *l, struct rep_thread *thread,
 	case KCD_SS_KERN_STACKLR64:
 	case KCD_SS_KERN_STACKFRAME:
 	case KCD_SS_KERN_STACKFRAME64: load_frames(l, thread, it); break;
+	case KCD_SS_USER_STACKLR64: load_user_frames(l, thread, it); break;
 	case SS_RECORD_FRAME_KIND: load_frame_kinds(l, thread, it); break;
 	default: break;
 	}
@@ -565,6 +582,7 @@ void rep_capture_deinit(struct rep_capture *c)
 	free(c->tasks);
 	free(c->threads);
 	free(c->frames);
+	free(c->user_frames);
 	free(c->symbols);
 	free(c->missing);
 	free(c->still_runnable);
@@ -650,4 +668,9 @@ const char *rep_frame_kind_name(uint32_t kind)
 const char *rep_stack_end_name(uint32_t end)
 {
 	return end < LNX_ENDS ? lnx_unwind_end_name((enum lnx_unwind_end)end) : "unknown";
+}
+
+const char *rep_user_end_name(uint32_t end)
+{
+	return end < LNX_USER_ENDS ? lnx_user_end_name((enum lnx_user_end)end) : "unknown";
 }

@@ -35,6 +35,11 @@ struct rep_thread {
 	char comm[KCD_SS_THREAD_NAME_SIZE + 1];
 	size_t first_frame; /* in rep_capture.frames */
 	uint32_t frame_count;
+
+	bool has_user;			  /* its user stack was asked for */
+	struct ss_user_stack_record user; /* zeroed unless has_user */
+	size_t first_user_frame;	  /* in rep_capture.user_frames */
+	uint32_t user_frame_count;
 };
 
 struct rep_task {
@@ -67,9 +72,11 @@ struct rep_capture {
 	struct rep_task *tasks;
 	struct rep_thread *threads;
 	struct rep_frame *frames;
+	uint64_t *user_frames;
 	struct rep_symbol *symbols; /* ascending */
 	struct ss_missing_record *missing;
-	size_t vcpu_count, task_count, thread_count, frame_count, symbol_count, missing_count;
+	size_t vcpu_count, task_count, thread_count, frame_count, user_frame_count, symbol_count,
+		missing_count;
 
 	/* A delta has what changed since a time, and says of the rest that it is as it was. */
 	bool is_delta;
@@ -125,8 +132,9 @@ const char *rep_missing_name(uint32_t what);
 /** "return", "pc", "lr", "interrupted" for enum lnx_frame_kind. */
 const char *rep_frame_kind_name(uint32_t kind);
 
-/** "complete", … for enum lnx_unwind_end. */
+/** "complete", … for enum lnx_unwind_end, and for enum lnx_user_end. */
 const char *rep_stack_end_name(uint32_t end);
+const char *rep_user_end_name(uint32_t end);
 
 /**
  * Read a kcdata stream of any kind from a file, decompressed.

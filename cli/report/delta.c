@@ -248,11 +248,14 @@ static bool reserve(struct merge *m)
 	o->tasks = gs_array_alloc(b->task_count + d->task_count + 1, sizeof(*o->tasks));
 	o->threads = gs_array_alloc(b->thread_count + d->thread_count + 1, sizeof(*o->threads));
 	o->frames = gs_array_alloc(b->frame_count + d->frame_count + 1, sizeof(*o->frames));
+	o->user_frames = gs_array_alloc(b->user_frame_count + d->user_frame_count + 1,
+					sizeof(*o->user_frames));
 	o->symbols = gs_array_alloc(b->symbol_count + d->symbol_count + 1, sizeof(*o->symbols));
 	/* two of our own may be added */
 	o->missing = gs_array_alloc(b->missing_count + d->missing_count + 2, sizeof(*o->missing));
 	o->vcpus = gs_array_alloc(d->vcpu_count + 1, sizeof(*o->vcpus));
-	return o->tasks && o->threads && o->frames && o->symbols && o->missing && o->vcpus;
+	return o->tasks && o->threads && o->frames && o->user_frames && o->symbols && o->missing &&
+	       o->vcpus;
 }
 
 static struct rep_thread *put_thread(struct rep_capture *o, const struct rep_capture *from,
@@ -267,6 +270,12 @@ static struct rep_thread *put_thread(struct rep_capture *o, const struct rep_cap
 		memcpy(&o->frames[o->frame_count], &from->frames[t->first_frame],
 		       t->frame_count * sizeof(*o->frames));
 	o->frame_count += t->frame_count;
+	copy->first_user_frame = o->user_frame_count;
+	if (t->user_frame_count)
+		memcpy(&o->user_frames[o->user_frame_count],
+		       &from->user_frames[t->first_user_frame],
+		       t->user_frame_count * sizeof(*o->user_frames));
+	o->user_frame_count += t->user_frame_count;
 	return copy;
 }
 

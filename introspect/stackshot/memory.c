@@ -40,6 +40,8 @@ void ss_memory_begin(struct ss_engine *e)
 		can |= KCD_SS_REQ_ASID;
 	if (lnx_knows_page_tables(k))
 		can |= KCD_SS_REQ_PAGE_TABLES;
+	if (lnx_knows_user_stacks(k))
+		can |= SS_USER_STACKS;
 	if ((t->request->flags & KCD_SS_GET_GLOBAL_MEM_STATS) && lnx_knows_page_counts(k) &&
 	    !lnx_page_counts_read(&e->worker[0]->v, &t->pages) && !is_late(e))
 		can |= KCD_SS_GET_GLOBAL_MEM_STATS;

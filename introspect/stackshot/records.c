@@ -137,6 +137,12 @@ static const struct kcd_field times_fields[] = {
 	KCD_FIELD(struct ss_times_record, same_threads),
 };
 
+static const struct kcd_field user_stack_fields[] = {
+	KCD_FIELD(struct ss_user_stack_record, end),
+	KCD_FIELD(struct ss_user_stack_record, has_lr),
+	KCD_FIELD_FLAGS(struct ss_user_stack_record, end_at, "end_at", HEX),
+};
+
 static const struct kcd_type types[] = {
 	KCD_STRUCT_TYPE(SS_RECORD_GUEST, "GUEST", "gs_guest", guest_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_VCPU, "VCPU", "gs_vcpu", vcpu_fields),
@@ -147,6 +153,7 @@ static const struct kcd_type types[] = {
 	KCD_STRUCT_TYPE(SS_RECORD_LONG_SYMBOL, "LONG_SYMBOL", "gs_long_symbol", long_symbol_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_MISSING, "MISSING", "gs_missing", missing_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_TIMES, "TIMES", "gs_times", times_fields),
+	KCD_STRUCT_TYPE(SS_RECORD_USER_STACK, "USER_STACK", "gs_user_stack", user_stack_fields),
 };
 
 const struct kcd_schema ss_schema = { types, ARRAY_SIZE(types), NULL };

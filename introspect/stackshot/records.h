@@ -30,6 +30,7 @@ enum ss_record {
 	SS_RECORD_LONG_SYMBOL = SS_RECORD_BASE + 7, /* G[] struct ss_long_symbol_record */
 	SS_RECORD_MISSING = SS_RECORD_BASE + 8,	    /* G[] struct ss_missing_record */
 	SS_RECORD_TIMES = SS_RECORD_BASE + 9,	    /* G   struct ss_times_record */
+	SS_RECORD_USER_STACK = SS_RECORD_BASE + 20, /* H   struct ss_user_stack_record */
 };
 
 /** The guest and its kernel; the latter's fields are 0 when it was not found. */
@@ -110,6 +111,13 @@ struct ss_thread_record {
 struct ss_frame_kind_record {
 	uint32_t index;
 	uint32_t kind; /* enum lnx_frame_kind */
+};
+
+/** How a user stack ends (0x916 has its frames), if it was asked for. */
+struct ss_user_stack_record {
+	uint32_t end;	 /* enum lnx_user_end: why it has no more frames */
+	uint32_t has_lr; /* 1: the second frame is from the link register, and not certain */
+	uint64_t end_at; /* the frame pointer or return address that ended it, or 0 */
 };
 
 enum ss_symbol_flags {

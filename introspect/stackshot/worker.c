@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "introspect/stackshot/capture.h"
 #include "introspect/stackshot/memory.h"
+#include "introspect/stackshot/user.h"
 
 enum gs_code ss_worker_reserve(struct ss_worker *w, uint32_t tasks)
 {
@@ -37,6 +38,7 @@ void ss_worker_reset(struct ss_worker *w)
 	w->times = (struct ss_worker_times){ 0 };
 	w->v.is_timed = w->e->t.is_timed;
 	w->no_room = false;
+	w->user = (struct lnx_user_space){ 0 };
 	w->at = w->filled = w->end = w->first = 0;
 }
 
@@ -112,6 +114,7 @@ static void fill_slots(struct ss_worker *w)
 	for (uint32_t i = 0; i < n; i++)
 		walks[i] = &w->slot[i].walk;
 	lnx_walk_finish(walks, n);
+	ss_user_walk(w, w->slot, n);
 	w->first = w->filled;
 	w->filled += n;
 }

@@ -13,6 +13,7 @@
  */
 
 #include "introspect/linux/linux.h"
+#include "introspect/linux/user.h"
 #include "introspect/stackshot/history.h"
 #include "introspect/stackshot/missing.h"
 #include "introspect/stackshot/queue.h"
@@ -52,6 +53,8 @@ struct ss_slot {
 	struct lnx_stack stack;
 	uint64_t frames[LNX_FRAMES_MAX];
 	uint8_t kinds[LNX_FRAMES_MAX];
+	bool has_user; /* the user stack was asked for, and there may be one */
+	struct lnx_user_stack user;
 };
 
 /** Monotonic times and durations of a worker that did work. */
@@ -70,6 +73,7 @@ struct ss_worker {
 	struct lnx_view v;
 	struct lnx_cache cache;
 	struct ss_slot slot[SS_SLOTS];
+	struct lnx_user_space user; /* that the last user stack was in */
 
 	struct {
 		struct ss_item *item;

@@ -22,6 +22,7 @@ int main(void)
 	srunner_add_suite(sr, suite_task());
 	srunner_add_suite(sr, suite_memory());
 	srunner_add_suite(sr, suite_unwind());
+	srunner_add_suite(sr, suite_user());
 	srunner_run_all(sr, CK_ENV);
 
 	int failed = srunner_ntests_failed(sr);

@@ -20,5 +20,6 @@ Suite *suite_ahead(void);
 Suite *suite_task(void);
 Suite *suite_memory(void);
 Suite *suite_unwind(void);
+Suite *suite_user(void);
 
 #endif

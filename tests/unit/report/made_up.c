@@ -4,3 +4,4 @@
 #include "tests/unit/linux/linux_tasks.c"
 #include "tests/unit/linux/symtab.c"
 #include "tests/unit/linux/typeinfo.c"
+#include "tests/unit/linux/user_memory.c"

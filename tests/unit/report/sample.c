@@ -9,12 +9,14 @@
 #include <string.h>
 
 #include "introspect/stackshot/stackshot.h"
+#include "tests/unit/linux/user_memory.h"
 
 struct linux_guest guest;
 uint8_t *sample;
 size_t sample_size;
 struct rep_capture capture;
 struct gs_error error;
+uint64_t sample_flags;
 
 static char path[] = "/tmp/unit-report-XXXXXX";
 
@@ -22,6 +24,7 @@ void sample_take(void)
 {
 	struct ss_request request = { .version = SS_REQUEST_VERSION,
 				      .size = sizeof(request),
+				      .flags = sample_flags,
 				      .pid = SS_PID_ALL };
 	struct ss_session *session;
 	struct ss_result result = { 0 };
@@ -35,6 +38,16 @@ void sample_take(void)
 	memcpy(sample, result.data, sample_size);
 	ss_result_deinit(&result);
 	ss_session_destroy(session);
+}
+
+void sample_give_user_stack(void)
+{
+	struct lg_mm *mm = lg_add_mm(&guest, &guest.threads[4], 0x10001);
+
+	um_enter(&guest, &guest.threads[4], 0x400100, 0x500000, 0x400200);
+	um_insn(&guest, mm, 0x4001fc, 0xd63f0020); // blr x1
+	um_record(&guest, mm, 0x500000, 0x500003, 0x400300);
+	sample_flags = SS_USER_STACKS;
 }
 
 void sample_setup(void)

@@ -21,5 +21,6 @@ Suite *suite_panic(void);
 Suite *suite_delta(void);
 Suite *suite_accounting(void);
 Suite *suite_memory(void);
+Suite *suite_user(void);
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "introspect/linux/user.h"
 
 struct parser {
 	struct view *v;
@@ -30,7 +31,7 @@ static void take_definition(struct parser *p, const struct kcd_item *it)
 	ck_assert_uint_eq(it->depth, 0);
 	ck_assert_uint_ge(it->size, 4);
 	memcpy(&type, it->data, 4);
-	ck_assert_msg(type > SS_RECORD_BASE && type <= SS_RECORD_TIMES, "type %#x", type);
+	ck_assert_msg(type > SS_RECORD_BASE && type <= SS_RECORD_USER_STACK, "type %#x", type);
 	p->defined |= 1u << (type - SS_RECORD_BASE);
 }
 
@@ -46,6 +47,11 @@ static void take_thread_record(struct view_thread *t, const struct kcd_item *it)
 	switch (it->type) {
 	case KCD_SS_THREAD_SNAPSHOT: take(it, &t->stock, sizeof(t->stock)); break;
 	case SS_RECORD_THREAD: take(it, &t->r, sizeof(t->r)); break;
+	case SS_RECORD_USER_STACK:
+		ck_assert(!t->has_user);
+		take(it, &t->user, sizeof(t->user));
+		t->has_user = true;
+		break;
 	case KCD_SS_THREAD_NAME: take(it, t->name, sizeof(t->name)); break;
 	case KCD_SS_CPU_TIMES: take(it, &t->times, sizeof(t->times)); break;
 	default: ck_abort_msg("record %#x in a thread", it->type);
@@ -225,6 +231,11 @@ static void take_array(struct parser *p, const struct kcd_item *it)
 		ck_assert_uint_le(it->count, KCD_SS_FRAMES_MAX);
 		v->thread[v->threads - 1].frames = *it;
 		break;
+	case KCD_SS_USER_STACKLR64:
+		ck_assert(p->in_thread && it->elem_size == 8 && it->count);
+		ck_assert_uint_le(it->count, LNX_USER_FRAMES_MAX);
+		v->thread[v->threads - 1].user_frames = *it;
+		break;
 	case SS_RECORD_FRAME_KIND:
 		ck_assert(p->in_thread && it->elem_size == sizeof(struct ss_frame_kind_record));
 		v->thread[v->threads - 1].kinds = *it;
@@ -318,7 +329,7 @@ static void parse(struct view *v, const struct ss_result *r)
 	ck_assert_int_eq(v->is_delta, (v->in_flags & KCD_SS_COLLECT_DELTA_SNAPSHOT) != 0);
 	ck_assert_uint_eq(v->start_ns, r->start_ns);
 	ck_assert_uint_eq(reader.pos, r->size);
-	ck_assert_uint_eq(p.defined, 0x3fe);
+	ck_assert_uint_eq(p.defined, 0x3fe | 1u << (SS_RECORD_USER_STACK - SS_RECORD_BASE));
 }
 
 /* --- what must be true ------------------------------------------------------------------------ */
@@ -365,9 +376,24 @@ static const struct view_symbol *symbol_at(const struct view *v, uint64_t addres
 	return NULL;
 }
 
+static void check_user_stack(const struct view *v, const struct view_thread *t)
+{
+	const uint64_t flags = t->stock.ths_ss_flags;
+
+	ck_assert(t->has_user || !t->user_frames.count);
+	ck_assert(!t->has_user || (v->out_flags & SS_USER_STACKS));
+	ck_assert_uint_lt(t->user.end, LNX_USER_ENDS);
+	ck_assert_uint_lt(t->user.has_lr, t->user_frames.count > 1 ? 2 : 1);
+	ck_assert_int_eq((flags & KCD_SS_USER64) == 0, t->user.end == LNX_USER_32BIT);
+	ck_assert_int_eq((flags & KCD_THREAD_TRUNC_USER_BT) != 0,
+			 t->user.end != LNX_USER_COMPLETE && t->user.end != LNX_USER_NEVER);
+	ck_assert_int_eq((flags & KCD_THREAD_TRUNCATED_BT) != 0,
+			 (flags & (KCD_THREAD_TRUNC_USER_BT | KCD_THREAD_TRUNC_KERN_BT)) != 0);
+}
+
 static void check_stack(const struct view_thread *t)
 {
-	const uint64_t cut = KCD_THREAD_TRUNCATED_BT | KCD_THREAD_TRUNC_KERN_BT;
+	const uint64_t cut = KCD_THREAD_TRUNC_KERN_BT;
 
 	ck_assert_uint_lt(t->r.stack_end, LNX_ENDS);
 	if (t->r.stack_end == LNX_END_COMPLETE || t->r.stack_end == LNX_END_NO_STACK)
@@ -462,8 +488,10 @@ void view_read(struct view *v, const struct ss_result *r)
 	memset((char *)v + counts, 0, sizeof(*v) - counts);
 	parse(v, r);
 	check_ids(v);
-	for (uint32_t i = 0; i < v->threads; i++)
+	for (uint32_t i = 0; i < v->threads; i++) {
 		check_stack(&v->thread[i]);
+		check_user_stack(v, &v->thread[i]);
+	}
 	for (uint32_t i = 0; i < v->missing_count; i++) {
 		ck_assert_ptr_nonnull(memchr(v->missing[i].reason, 0, 160));
 		ck_assert_uint_gt(v->missing[i].count, 0);
@@ -525,6 +553,15 @@ const struct view_task *view_task(const struct view *v, int32_t pid)
 	}
 	ck_assert_msg(found, "no process %d", pid);
 	return found;
+}
+
+uint64_t view_user_frame(const struct view_thread *t, uint32_t i)
+{
+	uint64_t address;
+
+	ck_assert_uint_lt(i, t->user_frames.count);
+	kcd_item_copy_elem(&t->user_frames, i, &address, sizeof(address));
+	return address;
 }
 
 uint64_t view_frame(const struct view_thread *t, uint32_t i)

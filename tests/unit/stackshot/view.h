@@ -25,6 +25,9 @@ struct view_thread {
 	char name[KCD_SS_THREAD_NAME_SIZE];
 	struct kcd_cpu_times_v2 times;
 	struct kcd_item frames, kinds; /* count 0: none; they point into the capture */
+	struct kcd_item user_frames;
+	bool has_user;
+	struct ss_user_stack_record user;
 };
 
 struct view_task {
@@ -103,6 +106,7 @@ const struct view_task *view_task_by_id(const struct view *v, uint64_t id);
 const struct view_thread *view_thread_by_id(const struct view *v, uint64_t id);
 
 uint64_t view_frame(const struct view_thread *t, uint32_t i);
+uint64_t view_user_frame(const struct view_thread *t, uint32_t i);
 /** Kind of a frame (enum lnx_frame_kind). */
 uint32_t view_kind(const struct view_thread *t, uint32_t i);
 
