@@ -27,6 +27,11 @@ struct rep_frame {
 	const struct rep_symbol *symbol; /* NULL: not known */
 };
 
+struct rep_user_frame {
+	uint64_t address;
+	size_t mapping; /* in rep_capture.mappings, from 1; 0: not known */
+};
+
 struct rep_thread {
 	uint64_t id; /* of its container: the same in every capture it is in */
 	struct ss_thread_record linux_facts; /* zeroed unless has_linux */
@@ -49,6 +54,8 @@ struct rep_task {
 	char comm[KCD_SS_COMM_SIZE + 1];
 	size_t first_thread; /* in rep_capture.threads */
 	uint32_t thread_count;
+	size_t first_mapping; /* in rep_capture.mappings */
+	uint32_t mapping_count;
 
 	/* of a delta's; threads that are in none of the three are gone */
 	bool has_facts;	       /* pid, comm and so on are here; else they are as they were */
@@ -72,11 +79,12 @@ struct rep_capture {
 	struct rep_task *tasks;
 	struct rep_thread *threads;
 	struct rep_frame *frames;
-	uint64_t *user_frames;
-	struct rep_symbol *symbols; /* ascending */
+	struct rep_user_frame *user_frames;
+	struct ss_mapping_record *mappings; /* names terminated, unescaped; of a task ascending */
+	struct rep_symbol *symbols;	    /* ascending */
 	struct ss_missing_record *missing;
-	size_t vcpu_count, task_count, thread_count, frame_count, user_frame_count, symbol_count,
-		missing_count;
+	size_t vcpu_count, task_count, thread_count, frame_count, user_frame_count, mapping_count,
+		symbol_count, missing_count;
 
 	/* A delta has what changed since a time, and says of the rest that it is as it was. */
 	bool is_delta;
@@ -106,6 +114,10 @@ void rep_capture_deinit(struct rep_capture *c);
 
 /** Sort the symbols and find each frame's, after either has changed. */
 void rep_capture_name_frames(struct rep_capture *c);
+
+/** What a frame of a user stack lies in; NULL: not known, or of no file. */
+const struct ss_mapping_record *rep_user_frame_file(const struct rep_capture *c,
+						    const struct rep_user_frame *f);
 
 /** Processes and threads without the idle ones, which are counted nowhere. */
 struct rep_totals {

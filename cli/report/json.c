@@ -231,8 +231,19 @@ static void write_user_backtrace(struct kcd_json *j, const struct rep_capture *c
 	kcd_json_key(j, "user_backtrace");
 	kcd_json_array_begin(j);
 	for (uint32_t i = 0; i < t->user_frame_count; i++) {
+		const struct rep_user_frame *f = &c->user_frames[t->first_user_frame + i];
+		const struct ss_mapping_record *m = rep_user_frame_file(c, f);
+
 		kcd_json_object_begin(j);
-		kcd_json_member_hex(j, "address", c->user_frames[t->first_user_frame + i]);
+		kcd_json_member_hex(j, "address", f->address);
+		kcd_json_key(j, "file");
+		if (m) {
+			kcd_json_string_n(j, m->file, sizeof(m->file));
+			kcd_json_member_u64(j, "offset", f->address - m->start + m->offset);
+			kcd_json_member_u64(j, "inode", m->inode);
+		} else {
+			kcd_json_null(j);
+		}
 		kcd_json_member_string(j, "kind", user_frame_kind(t, i));
 		kcd_json_object_end(j);
 	}

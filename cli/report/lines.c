@@ -153,10 +153,20 @@ void rep_put_place(const struct rep_capture *c, const struct rep_thread *t, FILE
 static void put_user_stack(const struct rep_capture *c, const struct rep_thread *t,
 			   const char *indent, FILE *to)
 {
-	for (uint32_t i = 0; i < t->user_frame_count; i++)
-		fprintf(to, "%suser %#" PRIx64 "%s\n", indent,
-			c->user_frames[t->first_user_frame + i],
-			i == 1 && t->user.has_lr ? "  <- by the link register, not certain" : "");
+	for (uint32_t i = 0; i < t->user_frame_count; i++) {
+		const struct rep_user_frame *f = &c->user_frames[t->first_user_frame + i];
+		const struct ss_mapping_record *m = rep_user_frame_file(c, f);
+
+		fprintf(to, "%suser %#" PRIx64, indent, f->address);
+		if (m) {
+			fputs(" ", to);
+			rep_put(m->file, sizeof(m->file), to);
+			fprintf(to, "+%#" PRIx64, f->address - m->start + m->offset);
+		}
+		if (i == 1 && t->user.has_lr)
+			fputs("  <- by the link register, not certain", to);
+		fputc('\n', to);
+	}
 	if (t->has_user && t->user.end != LNX_USER_COMPLETE)
 		fprintf(to, "%s(user stack: %s)\n", indent, rep_user_end_name(t->user.end));
 }
@@ -220,8 +230,8 @@ static int compare_user_stacks(const struct rep_member *a, const struct rep_memb
 	if (x->user_frame_count != y->user_frame_count)
 		return x->user_frame_count < y->user_frame_count ? -1 : 1;
 	for (uint32_t i = 0; i < x->user_frame_count; i++) {
-		uint64_t p = a->c->user_frames[x->first_user_frame + i];
-		uint64_t q = b->c->user_frames[y->first_user_frame + i];
+		uint64_t p = a->c->user_frames[x->first_user_frame + i].address;
+		uint64_t q = b->c->user_frames[y->first_user_frame + i].address;
 
 		if (p != q)
 			return p < q ? -1 : 1;

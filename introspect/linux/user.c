@@ -2,6 +2,7 @@
 /* Threads in user mode: their registers and stacks. */
 #include "introspect/linux/user.h"
 
+#include "base/clock.h"
 #include "introspect/linux/kernel.h"
 
 #define PAGE	     UINT64_C(4096) /* the smallest; larger ones are looked at in parts */
@@ -76,6 +77,7 @@ static enum a64_fault locate(struct lnx_user_space *u, uint64_t va, gpa_t *at_ou
 
 static enum a64_fault read_user(struct lnx_user_space *u, uint64_t va, void *buf, size_t len)
 {
+	const uint64_t start = u->v->is_timed ? gs_clock_ns() : 0;
 	const size_t whole = len;
 
 	while (len) {
@@ -87,6 +89,8 @@ static enum a64_fault read_user(struct lnx_user_space *u, uint64_t va, void *buf
 			f = A64_NOT_RAM;
 		if (f) {
 			u->v->faults[f]++;
+			if (u->v->is_timed)
+				u->v->fault_ns += gs_clock_ns() - start;
 			return f;
 		}
 		buf = (char *)buf + n;

@@ -87,4 +87,36 @@ void lnx_user_space_init(struct lnx_user_space *u, struct lnx_view *v, gva_t mm,
 void lnx_user_unwind(struct lnx_user_space *u, const struct lnx_task *task,
 		     const struct guest_vcpu_regs *cpu, struct lnx_user_stack *stack_out);
 
+/* --- what is mapped --- */
+
+#define LNX_FILE_NAME 128
+
+/** A part of an address space that is mapped as a whole. */
+struct lnx_mapping {
+	uint64_t start, end;
+	uint64_t offset; /* bytes of the file before start */
+	uint64_t inode;	 /* 0: of no file */
+	/*
+	 * Path in its file system, unescaped and terminated: "" for none, or one that could not be read.
+	 * Of a longer one the beginning is left out: then it does not begin with '/'.
+	 */
+	char file[LNX_FILE_NAME];
+};
+
+/** Whether a kernel's types tell what is needed for lnx_mapping_find(). */
+bool lnx_knows_mappings(const struct lnx_kernel *k);
+
+/**
+ * The mapping that an address lies in.
+ *
+ * @param mm  a struct mm_struct
+ * @return GS_OK; GS_ENOENT: none, or the kernel does not tell; GS_EFAULT; GS_EMALFORMED: the tree of
+ *         mappings leads to what is none; GS_ELOOP: it is too deep. A vCPU that was changing the tree
+ *         may have it so.
+ * Origin: mm_mt, a maple tree (lib/maple_tree.c mtree_range_walk(), 6.1 to 7.3); mm_rb, a red-black tree
+ * (mm/mmap.c find_vma(), before 6.1).
+ */
+GS_MUST_USE enum gs_code lnx_mapping_find(struct lnx_view *v, gva_t mm, uint64_t address,
+					  struct lnx_mapping *mapping_out);
+
 #endif

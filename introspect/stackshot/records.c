@@ -143,6 +143,14 @@ static const struct kcd_field user_stack_fields[] = {
 	KCD_FIELD_FLAGS(struct ss_user_stack_record, end_at, "end_at", HEX),
 };
 
+static const struct kcd_field mapping_fields[] = {
+	KCD_FIELD_FLAGS(struct ss_mapping_record, start, "start", HEX),
+	KCD_FIELD_FLAGS(struct ss_mapping_record, end, "end", HEX),
+	KCD_FIELD_FLAGS(struct ss_mapping_record, offset, "offset", HEX),
+	KCD_FIELD(struct ss_mapping_record, inode),
+	KCD_FIELD(struct ss_mapping_record, file),
+};
+
 static const struct kcd_type types[] = {
 	KCD_STRUCT_TYPE(SS_RECORD_GUEST, "GUEST", "gs_guest", guest_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_VCPU, "VCPU", "gs_vcpu", vcpu_fields),
@@ -154,6 +162,7 @@ static const struct kcd_type types[] = {
 	KCD_STRUCT_TYPE(SS_RECORD_MISSING, "MISSING", "gs_missing", missing_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_TIMES, "TIMES", "gs_times", times_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_USER_STACK, "USER_STACK", "gs_user_stack", user_stack_fields),
+	KCD_STRUCT_TYPE(SS_RECORD_MAPPING, "MAPPING", "gs_mapping", mapping_fields),
 };
 
 const struct kcd_schema ss_schema = { types, ARRAY_SIZE(types), NULL };

@@ -2,7 +2,11 @@
 /* User stacks of threads. */
 #include "introspect/stackshot/user.h"
 
+#include <string.h>
+
 #include "kcdata/stackshot_types.h"
+
+_Static_assert(SS_MAPPING_FILE == LNX_FILE_NAME, "names are copied whole");
 
 /* Some ten frames and what stands around them; deeper stacks use what others leave. */
 #define BYTES_PER_THREAD UINT64_C(160)
@@ -11,6 +15,75 @@ uint64_t ss_user_room(const struct ss_request *q)
 {
 	return q->flags & SS_USER_STACKS ? BYTES_PER_THREAD : 0;
 }
+
+/* --- mappings --- */
+
+void ss_user_begin(struct ss_worker *w)
+{
+	w->mappings_used = 0;
+}
+
+/* The mappings of a process so far; NULL: none, and no room for those of another process. */
+static struct ss_mappings *mappings_of(struct ss_worker *w, int32_t tgid, bool create)
+{
+	for (uint32_t i = 0; i < w->mappings_used; i++)
+		if (w->mappings[i].tgid == tgid)
+			return &w->mappings[i];
+	if (!create || w->mappings_used == SS_TAKE_MAX)
+		return NULL;
+	struct ss_mappings *m = &w->mappings[w->mappings_used++];
+	m->tgid = tgid;
+	m->n = 0;
+	return m;
+}
+
+static bool is_known(const struct ss_mappings *m, uint64_t address)
+{
+	for (uint32_t i = m->n; i-- > 0;)
+		if (address >= m->at[i].start && address < m->at[i].end)
+			return true;
+	return false;
+}
+
+/* What a stack's frames lie in. The one of a return address is that of the call before it. */
+static void note_mappings(struct ss_worker *w, const struct ss_slot *s)
+{
+	struct ss_mappings *m = mappings_of(w, s->task.tgid, true);
+
+	for (uint32_t i = 0; m && i < s->user.count && m->n < SS_MAPPINGS_MAX; i++) {
+		const uint64_t address = s->user.address[i] - (i > 0);
+
+		/* one that is not found leaves the frame as it is: an address */
+		if (!is_known(m, address) &&
+		    !lnx_mapping_find(&w->v, w->user.mm, address, &m->at[m->n]))
+			m->n++;
+	}
+}
+
+enum gs_code ss_write_mappings(struct ss_worker *w, const struct lnx_task *leader)
+{
+	const struct ss_mappings *m = mappings_of(w, leader->tgid, false);
+	void *room;
+
+	if (!m || !m->n)
+		return GS_OK;
+	enum gs_code rc = ss_code(kcd_reserve_array(&w->out, SS_RECORD_MAPPING, m->n,
+						    sizeof(struct ss_mapping_record), &room));
+	for (uint32_t i = 0; !rc && i < m->n; i++) {
+		struct ss_mapping_record r = {
+			.start = m->at[i].start,
+			.end = m->at[i].end,
+			.offset = m->at[i].offset,
+			.inode = m->at[i].inode,
+		};
+
+		memcpy(r.file, m->at[i].file, sizeof(r.file));
+		memcpy((struct ss_mapping_record *)room + i, &r, sizeof(r));
+	}
+	return rc;
+}
+
+/* --- stacks --- */
 
 static void walk(struct ss_worker *w, struct ss_slot *s)
 {
@@ -31,6 +104,7 @@ static void walk(struct ss_worker *w, struct ss_slot *s)
 	if (w->user.mm.a != mm.a)
 		lnx_user_space_init(&w->user, &w->v, mm, t->regs, w->e->s->g->vcpu_count);
 	lnx_user_unwind(&w->user, &s->task, s->vcpu < 0 ? NULL : &t->regs[s->vcpu], &s->user);
+	note_mappings(w, s);
 }
 
 void ss_user_walk(struct ss_worker *w, struct ss_slot *slots, uint32_t n)

@@ -39,6 +39,7 @@ void ss_worker_reset(struct ss_worker *w)
 	w->v.is_timed = w->e->t.is_timed;
 	w->no_room = false;
 	w->user = (struct lnx_user_space){ 0 };
+	ss_user_begin(w);
 	w->at = w->filled = w->end = w->first = 0;
 }
 
@@ -218,6 +219,7 @@ static void note_process(struct ss_worker *w, struct ss_item *item, enum gs_code
 static enum gs_code read_group(struct ss_worker *w, const uint32_t *items, uint32_t n)
 {
 	w->at = w->filled = w->end = 0;
+	ss_user_begin(w);
 	for (uint32_t i = 0; i < n; i++) {
 		w->group[i].item = &w->e->item[items[i]];
 		lnx_task_prefetch_entry(&w->v, w->group[i].item->task);

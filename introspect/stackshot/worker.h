@@ -41,6 +41,9 @@ struct ss_item {
 
 #define SS_SLOTS 32
 
+/* Of one process, those that frames of user stacks lie in; what else there is has no name. */
+#define SS_MAPPINGS_MAX 64
+
 /** A thread in flight. */
 struct ss_slot {
 	gva_t address;
@@ -74,6 +77,12 @@ struct ss_worker {
 	struct lnx_cache cache;
 	struct ss_slot slot[SS_SLOTS];
 	struct lnx_user_space user; /* that the last user stack was in */
+	struct ss_mappings {
+		int32_t tgid;
+		uint32_t n;
+		struct lnx_mapping at[SS_MAPPINGS_MAX]; /* in the order in which they were met */
+	} mappings[SS_TAKE_MAX];			/* of the items at hand that have any */
+	uint32_t mappings_used;
 
 	struct {
 		struct ss_item *item;

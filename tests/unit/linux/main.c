@@ -23,6 +23,7 @@ int main(void)
 	srunner_add_suite(sr, suite_memory());
 	srunner_add_suite(sr, suite_unwind());
 	srunner_add_suite(sr, suite_user());
+	srunner_add_suite(sr, suite_vma());
 	srunner_run_all(sr, CK_ENV);
 
 	int failed = srunner_ntests_failed(sr);

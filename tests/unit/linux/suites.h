@@ -21,5 +21,6 @@ Suite *suite_task(void);
 Suite *suite_memory(void);
 Suite *suite_unwind(void);
 Suite *suite_user(void);
+Suite *suite_vma(void);
 
 #endif

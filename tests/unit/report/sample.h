@@ -23,7 +23,7 @@ extern uint64_t sample_flags;
 
 /**
  * Give thread 102 of the made-up guest a user stack: 0x400100, by its link register 0x400200, then
- * 0x400300 and a frame pointer that is none.
+ * 0x400300 and a frame pointer that is none. In "/bin/tool", from page 2 on, lies [0x400000, 0x400300).
  */
 void sample_give_user_stack(void);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/linux/user_memory.h"
 #include "tests/unit/report/sample.h"
 #include "tests/unit/report/suites.h"
 
@@ -337,10 +338,19 @@ START_TEST(threads_have_their_user_stacks_when_asked_for)
 	ck_assert_uint_eq(json_array_size(at(t, "user_backtrace")), 3);
 	is_hex(t, "user_backtrace.0.address", 0x400100);
 	is_text(t, "user_backtrace.0.kind", "pc");
+	is_text(t, "user_backtrace.0.file", "/bin/tool");
+	is_number(t, "user_backtrace.0.offset", 0x2100);
+	is_number(t, "user_backtrace.0.inode", 77);
 	is_hex(t, "user_backtrace.1.address", 0x400200);
 	is_text(t, "user_backtrace.1.kind", "lr");
 	is_hex(t, "user_backtrace.2.address", 0x400300);
 	is_text(t, "user_backtrace.2.kind", "return");
+	// one that is in no file: the pc is looked up as it is, a return address before it
+	um_saved(&guest, &guest.threads[4])->pc = 0x400300;
+	show();
+	ck_assert(json_is_null(at(thread(102), "user_backtrace.0.file")));
+	ck_assert_ptr_null(json_object_get(at(thread(102), "user_backtrace.0"), "offset"));
+	is_number(thread(102), "user_backtrace.2.offset", 0x2300);
 	ck_assert_ptr_null(json_object_get(thread(101), "user_backtrace"));
 	sample_flags = 0;
 	show();

@@ -198,8 +198,9 @@ START_TEST(user_stacks_stand_under_the_kernel_s)
 {
 	sample_give_user_stack();
 	show(false);
-	has("\n    el0t_64_sync+0x14/0x200\n    user 0x400100\n"
-	    "    user 0x400200  <- by the link register, not certain\n    user 0x400300\n"
+	has("\n    el0t_64_sync+0x14/0x200\n    user 0x400100 /bin/tool+0x2100\n"
+	    "    user 0x400200 /bin/tool+0x2200  <- by the link register, not certain\n"
+	    "    user 0x400300 /bin/tool+0x2300\n"
 	    "    (user stack: bad frame pointer)\n");
 	// no other thread has one, and none has it unasked
 	ck_assert_uint_eq(count("    user 0x"), 3);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "introspect/stackshot/worker.h"
 #include "tests/unit/linux/user_memory.h"
 #include "tests/unit/stackshot/session.h"
 #include "tests/unit/stackshot/suites.h"
@@ -254,6 +255,89 @@ START_TEST(reads_that_fail_cut_user_stacks_and_nothing_else)
 }
 END_TEST
 
+/* --- mappings --------------------------------------------------------------------------------- */
+
+static uint64_t program;
+
+/* The program's text, the first and the second part of it, and something else that no frame is in. */
+static void give_mappings(void)
+{
+	const uint64_t root = um_dentry(&guest, 0, "/"), bin = um_dentry(&guest, root, "bin");
+
+	program = um_file(&guest, um_dentry(&guest, bin, "worker"), 4711);
+	const struct um_mapping m[] = {
+		{ TEXT, TEXT + 0x1000, 2, program },
+		{ TEXT + 0x1000, TEXT + 0x3000, 3, program },
+		{ TEXT + 0x3000, TEXT + 0x9000, 0, 0 },
+	};
+	um_map(&guest, worker_mm, m, 3);
+}
+
+static void expect_mappings(void)
+{
+	const struct view_task *t = view_task(&view, 100);
+
+	ck_assert_uint_eq(t->mapping_count, 2);
+	for (uint32_t i = 0; i < 2; i++) {
+		ck_assert_uint_eq(t->mapping[i].start, TEXT + 0x1000 * i);
+		ck_assert_uint_eq(t->mapping[i].end, TEXT + (i ? 0x3000 : 0x1000));
+		ck_assert_uint_eq(t->mapping[i].offset, 0x2000 + 0x1000 * i);
+		ck_assert_uint_eq(t->mapping[i].inode, 4711);
+		ck_assert_str_eq(t->mapping[i].file, "/bin/worker");
+	}
+	// init has none
+	ck_assert_uint_eq(view_task(&view, 1)->mapping_count, 0);
+}
+
+START_TEST(process_has_the_mappings_that_its_frames_lie_in)
+{
+	give_mappings();
+	for (session_options.workers = 1; session_options.workers <= 4; session_options.workers++) {
+		session_restart();
+		capture();
+		expect_all();
+		expect_mappings();
+	}
+	// a return address at the end of one belongs to it, also when nothing follows
+	const struct um_mapping m = { TEXT + 0x1000, TEXT + 0x2004, 3, program };
+	um_map(&guest, worker_mm, &m, 1);
+	guest.threads[3].task->mm = 0;
+	capture();
+	ck_assert_uint_eq(view_task(&view, 100)->mapping_count, 1);
+}
+END_TEST
+
+// The parent waits for a child that has its address space: each has what its own frames lie in.
+START_TEST(processes_may_share_an_address_space)
+{
+	give_mappings();
+	guest.threads[0].task->mm = guest.threads[2].task->mm;
+	um_record(&guest, worker_mm, STACK, 0, TEXT + 0x200);
+	capture();
+	ck_assert_uint_eq(view_task(&view, 1)->mapping_count, 1);
+	ck_assert_uint_eq(view_task(&view, 100)->mapping_count, 2);
+}
+END_TEST
+
+START_TEST(of_very_many_mappings_the_first_ones_are_there)
+{
+	enum { MANY = SS_MAPPINGS_MAX + 5 };
+	static struct um_mapping m[MANY];
+
+	for (uint32_t i = 0; i < MANY; i++) {
+		const uint64_t at = STACK + 0x20000 + 0x10 * i;
+
+		m[i] = (struct um_mapping){ TEXT + 0x10000 * i, TEXT + 0x10000 * i + 0x4000, 0, 0 };
+		um_record(&guest, worker_mm, at, i + 1 < MANY ? at + 0x10 : 0, m[i].start + 4);
+	}
+	um_map(&guest, worker_mm, m, MANY);
+	capture();
+	ck_assert(result.complete);
+	ck_assert_uint_eq(view_thread(&view, 102)->user_frames.count, 1 + MANY);
+	ck_assert_uint_eq(view_task(&view, 100)->mapping_count, SS_MAPPINGS_MAX);
+}
+END_TEST
+
 /* --- deltas ----------------------------------------------------------------------------------- */
 
 START_TEST(delta_has_user_stacks_of_threads_that_ran)
@@ -296,6 +380,9 @@ Suite *suite_user(void)
 	tcase_add_test(tc, thread_of_a_vcpu_without_registers_has_no_user_stack);
 	tcase_add_test(tc, kernel_that_does_not_tell_has_the_flag_dropped);
 	tcase_add_test(tc, reads_that_fail_cut_user_stacks_and_nothing_else);
+	tcase_add_test(tc, process_has_the_mappings_that_its_frames_lie_in);
+	tcase_add_test(tc, of_very_many_mappings_the_first_ones_are_there);
+	tcase_add_test(tc, processes_may_share_an_address_space);
 	tcase_add_test(tc, delta_has_user_stacks_of_threads_that_ran);
 	suite_add_tcase(s, tc);
 	return s;

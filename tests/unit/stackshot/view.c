@@ -31,7 +31,7 @@ static void take_definition(struct parser *p, const struct kcd_item *it)
 	ck_assert_uint_eq(it->depth, 0);
 	ck_assert_uint_ge(it->size, 4);
 	memcpy(&type, it->data, 4);
-	ck_assert_msg(type > SS_RECORD_BASE && type <= SS_RECORD_USER_STACK, "type %#x", type);
+	ck_assert_msg(type > SS_RECORD_BASE && type <= SS_RECORD_MAPPING, "type %#x", type);
 	p->defined |= 1u << (type - SS_RECORD_BASE);
 }
 
@@ -220,6 +220,22 @@ static void take_tables(struct view *v, const struct kcd_item *it)
 			   t->end <= v->table[v->tables - 2].end));
 }
 
+static void take_mappings(struct view_task *t, const struct kcd_item *it)
+{
+	ck_assert(!t->mapping_count && it->count);
+	ck_assert_uint_eq(it->elem_size, sizeof(t->mapping[0]));
+	t->mapping_count = it->count;
+	for (uint32_t i = 0; i < it->count; i++) {
+		struct ss_mapping_record r;
+
+		kcd_item_copy_elem(it, i, &r, sizeof(r));
+		ck_assert_uint_lt(r.start, r.end);
+		ck_assert_ptr_nonnull(memchr(r.file, 0, sizeof(r.file)));
+		if (i < VIEW_MAPPINGS)
+			t->mapping[i] = r;
+	}
+}
+
 static void take_array(struct parser *p, const struct kcd_item *it)
 {
 	struct view *v = p->v;
@@ -269,6 +285,10 @@ static void take_array(struct parser *p, const struct kcd_item *it)
 	case KCD_SS_PAGE_TABLES:
 		ck_assert(p->in_task && !p->in_thread);
 		take_tables(v, it);
+		break;
+	case SS_RECORD_MAPPING:
+		ck_assert(p->in_task && !p->in_thread);
+		take_mappings(&v->task[v->tasks - 1], it);
 		break;
 	case SS_RECORD_SYMBOL: take_symbols(v, it, false); break;
 	case SS_RECORD_LONG_SYMBOL: take_symbols(v, it, true); break;
@@ -329,7 +349,7 @@ static void parse(struct view *v, const struct ss_result *r)
 	ck_assert_int_eq(v->is_delta, (v->in_flags & KCD_SS_COLLECT_DELTA_SNAPSHOT) != 0);
 	ck_assert_uint_eq(v->start_ns, r->start_ns);
 	ck_assert_uint_eq(reader.pos, r->size);
-	ck_assert_uint_eq(p.defined, 0x3fe | 1u << (SS_RECORD_USER_STACK - SS_RECORD_BASE));
+	ck_assert_uint_eq(p.defined, 0x3fe | 3u << (SS_RECORD_USER_STACK - SS_RECORD_BASE));
 }
 
 /* --- what must be true ------------------------------------------------------------------------ */
@@ -473,6 +493,7 @@ static void check_counts(const struct view *v, const struct ss_result *r)
 	ck_assert((v->out_flags & KCD_SS_REQ_PAGE_TABLES) || !v->tables);
 	for (uint32_t i = 0; i < v->tasks; i++) {
 		ck_assert((v->out_flags & KCD_SS_REQ_ASID) || !v->task[i].has_asid);
+		ck_assert((v->out_flags & SS_USER_STACKS) || !v->task[i].mapping_count);
 		if (!v->task[i].id)
 			ck_assert_int_eq(v->task[i].has_kernel,
 					 (v->out_flags & KCD_SS_SAVE_KEXT_LOADINFO) != 0);

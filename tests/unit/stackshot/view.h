@@ -16,6 +16,8 @@
 #define VIEW_MISSING 300
 #define VIEW_SYMBOLS 200
 #define VIEW_TABLES  4096
+/* Of a task; more are counted only. */
+#define VIEW_MAPPINGS 2
 
 struct view_thread {
 	uint64_t id;
@@ -42,6 +44,8 @@ struct view_task {
 	bool has_asid, has_kernel;
 	uint32_t asid;
 	struct kcd_uuid_info kernel; /* load address and build id */
+	uint32_t mapping_count;
+	struct ss_mapping_record mapping[VIEW_MAPPINGS];
 };
 
 /** A thread that a delta only names. */
