@@ -4,6 +4,7 @@ linux_SRCS  := introspect/linux/cpu.c introspect/linux/data.c introspect/linux/f
                introspect/linux/module.c introspect/linux/place.c introspect/linux/profile.c introspect/linux/profile_check.c \
                introspect/linux/profile_make.c introspect/linux/reference.c \
                introspect/linux/roots.c introspect/linux/search.c introspect/linux/symbol_file.c introspect/linux/task.c \
-               introspect/linux/types.c introspect/linux/unwind.c introspect/linux/view.c \
+               introspect/linux/types.c introspect/linux/unwind.c introspect/linux/user.c \
+               introspect/linux/view.c introspect/linux/vma.c \
                introspect/linux/vmcoreinfo.c introspect/linux/waits.c
-linux_DOORS := introspect/linux/linux.h
+linux_DOORS := introspect/linux/linux.h introspect/linux/user.h
