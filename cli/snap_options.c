@@ -24,6 +24,7 @@ enum {
 	KEY_SINCE,
 	KEY_THREADS_MAX,
 	KEY_WAITS,
+	KEY_USER,
 };
 
 static const struct argp_option options[] = {
@@ -36,6 +37,7 @@ static const struct argp_option options[] = {
 	  "The process's page tables, too: of all levels, or of those in a list such as 2,3", 1 },
 	{ "waits", KEY_WAITS, NULL, 0, "Record what each sleeping thread waits for, and who has it",
 	  1 },
+	{ "user", KEY_USER, NULL, 0, "The stacks of user mode, too", 1 },
 	{ "latency", KEY_LATENCY, NULL, 0, "Record how long each part of the capture took", 1 },
 	{ "flags", KEY_FLAGS, "NAMES", 0, "Other flags of a request, divided by commas", 1 },
 	{ "compress", KEY_COMPRESS, "HOW", 0,
@@ -150,6 +152,7 @@ static error_t parse_key(int key, char *arg, struct argp_state *state)
 	case KEY_LATENCY: o->ask.flags |= SS_LATENCY_INFO; return 0;
 	case KEY_PAGE_TABLES: return set_levels(state, o, arg);
 	case KEY_RETRIEVE: o->ask.flags |= KCD_SS_RETRIEVE_EXISTING_BUFFER; return 0;
+	case KEY_USER: o->ask.flags |= SS_USER_STACKS; return 0;
 	case KEY_SAVE: o->ask.flags |= KCD_SS_SAVE_IN_KERNEL_BUFFER; return 0;
 	case KEY_WAITS: o->ask.flags |= KCD_SS_REQ_THREAD_WAITINFO; return 0;
 	case KEY_SINCE:

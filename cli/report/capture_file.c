@@ -13,6 +13,7 @@
 #include "base/util.h"
 #include "cli/report/waits.h"
 #include "introspect/linux/linux.h"
+#include "introspect/linux/user.h"
 #include "kcdata/compress.h"
 #include "kcdata/kcdata.h"
 
@@ -148,6 +149,7 @@ static void load_begin(struct loader *l, const struct kcd_item *it)
 		t->id = it->container_id;
 		t->pid = t->ppid = -1;
 		t->first_thread = l->c->thread_count;
+		t->first_mapping = l->c->mapping_count;
 		t->first_runnable = l->c->runnable_count;
 		t->first_waiting = l->c->waiting_count;
 		l->in_task = true;
@@ -160,6 +162,7 @@ static void load_begin(struct loader *l, const struct kcd_item *it)
 		t->linux_facts.vcpu = -1;
 		t->first_frame = l->c->frame_count;
 		t->first_wait = l->c->wait_count;
+		t->first_user_frame = l->c->user_frame_count;
 		last_task(l)->thread_count++;
 		l->in_thread = true;
 	}
@@ -197,6 +200,9 @@ static void load_thread_record(struct rep_thread *t, const struct kcd_item *it)
 	} else if (it->type == SS_RECORD_THREAD) {
 		kcd_item_copy(it, &t->linux_facts, sizeof(t->linux_facts));
 		t->has_linux = true;
+	} else if (it->type == SS_RECORD_USER_STACK) {
+		kcd_item_copy(it, &t->user, sizeof(t->user));
+		t->has_user = true;
 	} else if (it->type == KCD_SS_THREAD_NAME) {
 		copy_text(it, t->comm, sizeof(t->comm));
 	}
@@ -261,6 +267,28 @@ static void load_frames(struct loader *l, struct rep_thread *t, const struct kcd
 		kcd_item_copy_elem(it, i, &f[i].address, width);
 	if (f)
 		t->frame_count += it->count;
+}
+
+static void load_user_frames(struct loader *l, struct rep_thread *t, const struct kcd_item *it)
+{
+	struct rep_user_frame *f = APPEND(l, user_frames, user_frame_count, it->count);
+
+	for (uint32_t i = 0; f && i < it->count; i++)
+		kcd_item_copy_elem(it, i, &f[i].address, sizeof(f[i].address));
+	if (f)
+		t->user_frame_count += it->count;
+}
+
+static void load_mappings(struct loader *l, struct rep_task *task, const struct kcd_item *it)
+{
+	struct ss_mapping_record *m = APPEND(l, mappings, mapping_count, it->count);
+
+	for (uint32_t i = 0; m && i < it->count; i++) {
+		kcd_item_copy_elem(it, i, &m[i], sizeof(m[i]));
+		m[i].file[sizeof(m[i].file) - 1] = '\0';
+	}
+	if (m)
+		task->mapping_count += it->count;
 }
 
 static void load_frame_kinds(struct loader *l, struct rep_thread *t, const struct kcd_item *it)
@@ -367,8 +395,10 @@ static size_t least_element(uint32_t type)
 	case KCD_SS_KERN_STACKLR:
 	case KCD_SS_KERN_STACKFRAME: return 4;
 	case KCD_SS_KERN_STACKLR64:
+	case KCD_SS_USER_STACKLR64:
 	case KCD_SS_KERN_STACKFRAME64: return 8;
 	case SS_RECORD_FRAME_KIND: return sizeof(struct ss_frame_kind_record);
+	case SS_RECORD_MAPPING: return sizeof(struct ss_mapping_record);
 	case SS_RECORD_SYMBOL:
 	case SS_RECORD_LONG_SYMBOL: return sizeof(struct ss_symbol_record);
 	case SS_RECORD_MODULE: return sizeof(struct ss_module_record);
@@ -403,6 +433,7 @@ static void load_thread_array(struct loader *l, struct rep_thread *thread,
 	case KCD_SS_KERN_STACKLR64:
 	case KCD_SS_KERN_STACKFRAME:
 	case KCD_SS_KERN_STACKFRAME64: load_frames(l, thread, it); break;
+	case KCD_SS_USER_STACKLR64: load_user_frames(l, thread, it); break;
 	case SS_RECORD_FRAME_KIND: load_frame_kinds(l, thread, it); break;
 	case SS_RECORD_WAIT: load_waits(l, thread, it); break;
 	default: break;
@@ -415,6 +446,8 @@ static void load_task_array(struct loader *l, struct rep_task *task, const struc
 		load_still_runnable(l, task, it);
 	else if (it->elem_type == KCD_SS_NONRUNNABLE_TIDS)
 		load_still_waiting(l, task, it);
+	else if (it->elem_type == SS_RECORD_MAPPING)
+		load_mappings(l, task, it);
 }
 
 static void load_array(struct loader *l, const struct kcd_item *it)
@@ -523,6 +556,62 @@ void rep_capture_name_frames(struct rep_capture *c)
 	}
 }
 
+/* --- files of user frames --- */
+
+static int compare_mappings(const void *a, const void *b)
+{
+	const struct ss_mapping_record *x = a, *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+/* From 1; 0: none. */
+static size_t mapping_at(const struct rep_capture *c, const struct rep_task *t, uint64_t address)
+{
+	size_t lo = t->first_mapping, hi = lo + t->mapping_count;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (c->mappings[mid].start <= address)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo > t->first_mapping && address < c->mappings[lo - 1].end ? lo : 0;
+}
+
+static void find_mappings(struct rep_capture *c)
+{
+	for (size_t i = 0; i < c->task_count; i++) {
+		const struct rep_task *t = &c->tasks[i];
+
+		if (!t->mapping_count)
+			continue;
+		qsort(c->mappings + t->first_mapping, t->mapping_count, sizeof(*c->mappings),
+		      compare_mappings);
+		for (uint32_t k = 0; k < t->thread_count; k++) {
+			const struct rep_thread *th = &c->threads[t->first_thread + k];
+
+			for (uint32_t n = 0; n < th->user_frame_count; n++) {
+				struct rep_user_frame *f =
+					&c->user_frames[th->first_user_frame + n];
+
+				/* of a return address the call before it */
+				f->mapping = mapping_at(c, t, f->address - (n > 0));
+			}
+		}
+	}
+}
+
+const struct ss_mapping_record *rep_user_frame_file(const struct rep_capture *c,
+						    const struct rep_user_frame *f)
+{
+	const struct ss_mapping_record *m = f->mapping ? &c->mappings[f->mapping - 1] : NULL;
+
+	return m && m->file[0] ? m : NULL;
+}
+
 /* --- all of it --- */
 
 static enum gs_code load(struct loader *l, const char *path, const uint8_t *data, size_t size,
@@ -550,6 +639,7 @@ static enum gs_code load(struct loader *l, const char *path, const uint8_t *data
 			 why.record, why.reason);
 	}
 	rep_capture_name_frames(l->c);
+	find_mappings(l->c);
 	return rep_waits_resolve(l->c) ? GS_OK : gs_fail(err, GS_ENOSPC, "%s: out of memory", path);
 }
 
@@ -625,6 +715,8 @@ void rep_capture_deinit(struct rep_capture *c)
 	free(c->tasks);
 	free(c->threads);
 	free(c->frames);
+	free(c->user_frames);
+	free(c->mappings);
 	free(c->symbols);
 	free(c->modules);
 	free(c->missing);
@@ -712,4 +804,9 @@ const char *rep_frame_kind_name(uint32_t kind)
 const char *rep_stack_end_name(uint32_t end)
 {
 	return end < LNX_ENDS ? lnx_unwind_end_name((enum lnx_unwind_end)end) : "unknown";
+}
+
+const char *rep_user_end_name(uint32_t end)
+{
+	return end < LNX_USER_ENDS ? lnx_user_end_name((enum lnx_user_end)end) : "unknown";
 }

@@ -37,6 +37,11 @@ struct rep_wait {
 	const struct rep_symbol *waker; /* function that is to wake it; NULL: not known */
 };
 
+struct rep_user_frame {
+	uint64_t address;
+	size_t mapping; /* in rep_capture.mappings, from 1; 0: not known */
+};
+
 struct rep_thread {
 	uint64_t id; /* of its container: the same in every capture it is in */
 	struct ss_thread_record linux_facts; /* zeroed unless has_linux */
@@ -47,6 +52,11 @@ struct rep_thread {
 	uint32_t frame_count;
 	size_t first_wait; /* in rep_capture.waits */
 	uint32_t wait_count;
+
+	bool has_user;			  /* its user stack was asked for */
+	struct ss_user_stack_record user; /* zeroed unless has_user */
+	size_t first_user_frame;	  /* in rep_capture.user_frames */
+	uint32_t user_frame_count;
 };
 
 struct rep_task {
@@ -56,6 +66,8 @@ struct rep_task {
 	char comm[KCD_SS_COMM_SIZE + 1];
 	size_t first_thread; /* in rep_capture.threads */
 	uint32_t thread_count;
+	size_t first_mapping; /* in rep_capture.mappings */
+	uint32_t mapping_count;
 
 	/* of a delta's; threads that are in none of the three are gone */
 	bool has_facts;	       /* pid, comm and so on are here; else they are as they were */
@@ -79,11 +91,14 @@ struct rep_capture {
 	struct rep_task *tasks;
 	struct rep_thread *threads;
 	struct rep_frame *frames;
-	struct rep_symbol *symbols;	  /* ascending */
-	struct ss_module_record *modules; /* ascending; names terminated */
+	struct rep_user_frame *user_frames;
+	struct ss_mapping_record *mappings; /* names terminated, unescaped; of a task ascending */
+	struct rep_symbol *symbols;	    /* ascending */
+	struct ss_module_record *modules;   /* ascending; names terminated */
 	struct ss_missing_record *missing;
 	struct rep_wait *waits;
-	size_t vcpu_count, task_count, thread_count, frame_count, symbol_count, missing_count;
+	size_t vcpu_count, task_count, thread_count, frame_count, user_frame_count, mapping_count,
+		symbol_count, missing_count;
 	size_t module_count, wait_count;
 	bool has_waits; /* what threads wait for was looked at */
 
@@ -119,6 +134,10 @@ const struct rep_symbol *rep_symbol_at(const struct rep_capture *c, uint64_t add
 /** Sort symbols and modules and find each frame's, after any has changed. */
 void rep_capture_name_frames(struct rep_capture *c);
 
+/** What a frame of a user stack lies in; NULL: not known, or of no file. */
+const struct ss_mapping_record *rep_user_frame_file(const struct rep_capture *c,
+						    const struct rep_user_frame *f);
+
 /** Processes and threads without the idle ones, which are counted nowhere. */
 struct rep_totals {
 	size_t processes, threads;
@@ -144,8 +163,9 @@ const char *rep_missing_name(uint32_t what);
 /** "return", "pc", "lr", "interrupted" for enum lnx_frame_kind. */
 const char *rep_frame_kind_name(uint32_t kind);
 
-/** "complete", … for enum lnx_unwind_end. */
+/** "complete", … for enum lnx_unwind_end, and for enum lnx_user_end. */
 const char *rep_stack_end_name(uint32_t end);
+const char *rep_user_end_name(uint32_t end);
 
 /**
  * Read a kcdata stream of any kind from a file, decompressed.

@@ -248,13 +248,40 @@ static bool reserve(struct merge *m)
 	o->tasks = gs_array_alloc(b->task_count + d->task_count + 1, sizeof(*o->tasks));
 	o->threads = gs_array_alloc(b->thread_count + d->thread_count + 1, sizeof(*o->threads));
 	o->frames = gs_array_alloc(b->frame_count + d->frame_count + 1, sizeof(*o->frames));
+	o->user_frames = gs_array_alloc(b->user_frame_count + d->user_frame_count + 1,
+					sizeof(*o->user_frames));
+	o->mappings = gs_array_alloc(b->mapping_count + d->mapping_count + 1, sizeof(*o->mappings));
 	o->symbols = gs_array_alloc(b->symbol_count + d->symbol_count + 1, sizeof(*o->symbols));
 	o->modules = gs_array_alloc(b->module_count + d->module_count + 1, sizeof(*o->modules));
 	/* two of our own may be added */
 	o->missing = gs_array_alloc(b->missing_count + d->missing_count + 2, sizeof(*o->missing));
 	o->vcpus = gs_array_alloc(d->vcpu_count + 1, sizeof(*o->vcpus));
-	return o->tasks && o->threads && o->frames && o->symbols && o->modules && o->missing &&
-	       o->vcpus;
+	return o->tasks && o->threads && o->frames && o->user_frames && o->mappings && o->symbols &&
+	       o->modules && o->missing && o->vcpus;
+}
+
+/* Mappings of the base come first, then those of the delta: put_mappings(). */
+static void put_user_frames(struct rep_capture *o, const struct rep_capture *from,
+			    const struct rep_thread *t, struct rep_thread *copy)
+{
+	const size_t before = from->is_delta ? o->mapping_count - from->mapping_count : 0;
+
+	copy->first_user_frame = o->user_frame_count;
+	for (uint32_t i = 0; i < t->user_frame_count; i++) {
+		struct rep_user_frame *f = &o->user_frames[o->user_frame_count++];
+
+		*f = from->user_frames[t->first_user_frame + i];
+		if (f->mapping)
+			f->mapping += before;
+	}
+}
+
+static void put_mappings(struct rep_capture *o, const struct rep_capture *from)
+{
+	if (from->mapping_count)
+		memcpy(o->mappings + o->mapping_count, from->mappings,
+		       from->mapping_count * sizeof(*o->mappings));
+	o->mapping_count += from->mapping_count;
 }
 
 static struct rep_thread *put_thread(struct rep_capture *o, const struct rep_capture *from,
@@ -271,6 +298,7 @@ static struct rep_thread *put_thread(struct rep_capture *o, const struct rep_cap
 		memcpy(&o->frames[o->frame_count], &from->frames[t->first_frame],
 		       t->frame_count * sizeof(*o->frames));
 	o->frame_count += t->frame_count;
+	put_user_frames(o, from, t, copy);
 	return copy;
 }
 
@@ -530,6 +558,8 @@ static enum gs_code build(struct merge *m)
 	if (!reserve(m) || !put_symbols(m) || !put_rest(m))
 		return gs_fail(m->err, GS_ENOSPC, "out of memory");
 	put_modules(m);
+	put_mappings(&m->out, m->base);
+	put_mappings(&m->out, m->delta);
 	put_tasks(m);
 	if (!put_missing(m))
 		return gs_fail(m->err, GS_ENOSPC, "out of memory");

@@ -218,6 +218,42 @@ static void write_backtrace(struct kcd_json *j, const struct rep_capture *c,
 	kcd_json_array_end(j);
 }
 
+static const char *user_frame_kind(const struct rep_thread *t, uint32_t i)
+{
+	if (i == 0)
+		return rep_frame_kind_name(LNX_FRAME_PC);
+	return rep_frame_kind_name(i == 1 && t->user.has_lr ? LNX_FRAME_LR : LNX_FRAME_RETURN);
+}
+
+/* Only where it was asked for: member and all. */
+static void write_user_backtrace(struct kcd_json *j, const struct rep_capture *c,
+				 const struct rep_thread *t)
+{
+	if (!t->has_user)
+		return;
+	kcd_json_member_string(j, "user_stack_end", rep_user_end_name(t->user.end));
+	kcd_json_key(j, "user_backtrace");
+	kcd_json_array_begin(j);
+	for (uint32_t i = 0; i < t->user_frame_count; i++) {
+		const struct rep_user_frame *f = &c->user_frames[t->first_user_frame + i];
+		const struct ss_mapping_record *m = rep_user_frame_file(c, f);
+
+		kcd_json_object_begin(j);
+		kcd_json_member_hex(j, "address", f->address);
+		kcd_json_key(j, "file");
+		if (m) {
+			kcd_json_string_n(j, m->file, sizeof(m->file));
+			kcd_json_member_u64(j, "offset", f->address - m->start + m->offset);
+			kcd_json_member_u64(j, "inode", m->inode);
+		} else {
+			kcd_json_null(j);
+		}
+		kcd_json_member_string(j, "kind", user_frame_kind(t, i));
+		kcd_json_object_end(j);
+	}
+	kcd_json_array_end(j);
+}
+
 static void write_thread_facts(struct kcd_json *j, const struct ss_thread_record *r)
 {
 	if (r->known & LNX_TASK_HAS_CPU)
@@ -286,6 +322,7 @@ void rep_json_thread(struct kcd_json *j, const struct rep_capture *c, const stru
 	}
 	rep_json_waits(j, c, t);
 	write_backtrace(j, c, t);
+	write_user_backtrace(j, c, t);
 	kcd_json_object_end(j);
 }
 

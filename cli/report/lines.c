@@ -10,6 +10,7 @@
 #include "base/escape.h"
 #include "base/util.h"
 #include "introspect/linux/linux.h"
+#include "introspect/linux/user.h"
 
 /* Names of a group's threads that are listed before "and N more". */
 #define GROUP_NAMES 8
@@ -161,6 +162,27 @@ void rep_put_place(const struct rep_capture *c, const struct rep_thread *t, FILE
 	}
 }
 
+static void put_user_stack(const struct rep_capture *c, const struct rep_thread *t,
+			   const char *indent, FILE *to)
+{
+	for (uint32_t i = 0; i < t->user_frame_count; i++) {
+		const struct rep_user_frame *f = &c->user_frames[t->first_user_frame + i];
+		const struct ss_mapping_record *m = rep_user_frame_file(c, f);
+
+		fprintf(to, "%suser %#" PRIx64, indent, f->address);
+		if (m) {
+			fputs(" ", to);
+			rep_put(m->file, sizeof(m->file), to);
+			fprintf(to, "+%#" PRIx64, f->address - m->start + m->offset);
+		}
+		if (i == 1 && t->user.has_lr)
+			fputs("  <- by the link register, not certain", to);
+		fputc('\n', to);
+	}
+	if (t->has_user && t->user.end != LNX_USER_COMPLETE)
+		fprintf(to, "%s(user stack: %s)\n", indent, rep_user_end_name(t->user.end));
+}
+
 void rep_put_stack(const struct rep_capture *c, const struct rep_thread *t, const char *indent,
 		   FILE *to)
 {
@@ -184,6 +206,7 @@ void rep_put_stack(const struct rep_capture *c, const struct rep_thread *t, cons
 		fprintf(to, "%s(%s)\n", indent, rep_stack_end_name(r->stack_end));
 	else if (!t->frame_count)
 		fprintf(to, "%s(in user mode)\n", indent);
+	put_user_stack(c, t, indent, to);
 }
 
 /* --- groups --- */
@@ -208,10 +231,38 @@ int rep_compare_stacks(const struct rep_member *a, const struct rep_member *b)
 	return 0;
 }
 
+/* Of a group the user stack is shown, too, so that it is to be the same. */
+static int compare_user_stacks(const struct rep_member *a, const struct rep_member *b)
+{
+	const struct rep_thread *x = a->thread, *y = b->thread;
+
+	if (x->has_user != y->has_user)
+		return x->has_user ? 1 : -1;
+	if (x->user.end != y->user.end)
+		return x->user.end < y->user.end ? -1 : 1;
+	if (x->user_frame_count != y->user_frame_count)
+		return x->user_frame_count < y->user_frame_count ? -1 : 1;
+	for (uint32_t i = 0; i < x->user_frame_count; i++) {
+		uint64_t p = a->c->user_frames[x->first_user_frame + i].address;
+		uint64_t q = b->c->user_frames[y->first_user_frame + i].address;
+
+		if (p != q)
+			return p < q ? -1 : 1;
+	}
+	return 0;
+}
+
+static int compare_group(const struct rep_member *a, const struct rep_member *b)
+{
+	int order = rep_compare_stacks(a, b);
+
+	return order ? order : compare_user_stacks(a, b);
+}
+
 static int compare_members(const void *a, const void *b)
 {
 	const struct rep_member *x = a, *y = b;
-	int order = rep_compare_stacks(x, y);
+	int order = compare_group(x, y);
 
 	/* pointers into one array: its order, so that the result does not depend on the sort */
 	return order ? order : (x->thread > y->thread) - (x->thread < y->thread);
@@ -264,7 +315,7 @@ bool rep_put_groups(struct rep_member *members, size_t count, FILE *to)
 		return false;
 	qsort(members, count, sizeof(*members), compare_members);
 	for (size_t i = 0; i < count; i++) {
-		if (!i || rep_compare_stacks(&members[i - 1], &members[i]))
+		if (!i || compare_group(&members[i - 1], &members[i]))
 			groups[n++].first = &members[i];
 		groups[n - 1].count++;
 	}

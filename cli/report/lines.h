@@ -42,7 +42,10 @@ void rep_put_thread(const struct rep_thread *t, FILE *to);
 /** The state and the innermost function, for one that sleeps without the scheduler's: "S (sleeping) in pipe_read" */
 void rep_put_place(const struct rep_capture *c, const struct rep_thread *t, FILE *to);
 
-/** The kernel stack, a frame a line, and why it ends if not well. */
+/**
+ * The kernel stack, a frame a line, and why it ends if not well; then the same of the user stack, if that
+ * was asked for.
+ */
 void rep_put_stack(const struct rep_capture *c, const struct rep_thread *t, const char *indent,
 		   FILE *to);
 

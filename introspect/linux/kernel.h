@@ -114,4 +114,10 @@ static inline bool lnx_is_object(const struct lnx_kernel *k, uint64_t address)
 	       address >> k->regime.half[1].va_bits == ~UINT64_C(0) >> k->regime.half[1].va_bits;
 }
 
+/**
+ * Whether a vCPU in EL1 has no kernel stack: in the first instructions after an exception from user
+ * mode, or in the last ones before the return to it, where x29 is the user's.
+ */
+bool lnx_has_no_chain(const struct lnx_kernel *k, const struct guest_vcpu_regs *regs);
+
 #endif

@@ -7,5 +7,6 @@ linux_SRCS  := introspect/linux/cpu.c introspect/linux/data.c introspect/linux/d
                introspect/linux/profile_make.c introspect/linux/reference.c \
                introspect/linux/roots.c introspect/linux/search.c introspect/linux/symbol_file.c \
                introspect/linux/task.c introspect/linux/types.c introspect/linux/unwind.c \
-               introspect/linux/view.c introspect/linux/vmcoreinfo.c introspect/linux/waits.c
-linux_DOORS := introspect/linux/linux.h
+               introspect/linux/user.c introspect/linux/view.c introspect/linux/vma.c \
+               introspect/linux/vmcoreinfo.c introspect/linux/waits.c
+linux_DOORS := introspect/linux/linux.h introspect/linux/user.h

@@ -121,6 +121,23 @@ static const struct lnx_member_name places[LNX_MEMBERS] = {
 	[LNX_M_SLEEPER_STATE] = { "hrtimer_sleeper", "timer.state", false },
 	[LNX_M_SLEEPER_BASE] = { "hrtimer_sleeper", "timer.base", false },
 	[LNX_M_CLOCK_BASE_ROOT] = { "hrtimer_clock_base", "active.rb_root.rb_root.rb_node", false },
+	[LNX_M_MM_MAPLE_ROOT] = { "mm_struct", "mm_mt.ma_root", false }, /* from 6.1 on */
+	[LNX_M_MM_RB_ROOT] = { "mm_struct", "mm_rb.rb_node", false },	 /* before */
+	[LNX_M_MAPLE_RANGE_PIVOT] = { "maple_range_64", "pivot", false },
+	[LNX_M_MAPLE_RANGE_SLOT] = { "maple_range_64", "slot", false },
+	[LNX_M_MAPLE_ARANGE_PIVOT] = { "maple_arange_64", "pivot", false },
+	[LNX_M_MAPLE_ARANGE_SLOT] = { "maple_arange_64", "slot", false },
+	[LNX_M_VMA_START] = { "vm_area_struct", "vm_start", false },
+	[LNX_M_VMA_END] = { "vm_area_struct", "vm_end", false },
+	[LNX_M_VMA_PGOFF] = { "vm_area_struct", "vm_pgoff", false },
+	[LNX_M_VMA_FILE] = { "vm_area_struct", "vm_file", false },
+	[LNX_M_VMA_RB] = { "vm_area_struct", "vm_rb", false }, /* before 6.1 */
+	[LNX_M_FILE_DENTRY] = { "file", "f_path.dentry", false },
+	[LNX_M_FILE_INODE] = { "file", "f_inode", false },
+	[LNX_M_INODE_NUMBER] = { "inode", "i_ino", false },
+	[LNX_M_DENTRY_PARENT] = { "dentry", "d_parent", false },
+	[LNX_M_DENTRY_NAME] = { "dentry", "d_name.name", false },
+	[LNX_M_DENTRY_NAME_LEN] = { "dentry", "d_name.len", false },
 };
 
 static const char *const counters[LNX_COUNTERS] = {

@@ -244,7 +244,7 @@ static bool lr_is_a_frame(struct lnx_walk *w, uint64_t pc, uint64_t lr, uint64_t
  * still, or again, what the exception interrupted (entry.S, 5.10 to 7.3): of user mode there is no
  * kernel chain at all; of kernel mode ELR_EL1 has the interrupted function that the chain lacks.
  */
-static bool has_no_chain(const struct lnx_kernel *k, const struct guest_vcpu_regs *regs)
+bool lnx_has_no_chain(const struct lnx_kernel *k, const struct guest_vcpu_regs *regs)
 {
 	/* the trampoline of KPTI runs at an alias outside of the image's text */
 	bool entry = lnx_range_has(k->entry_text, regs->pc) || !lnx_range_has(k->text, regs->pc);
@@ -266,7 +266,7 @@ void lnx_walk_running(struct lnx_walk *w, struct lnx_view *v, const struct lnx_t
 		return;
 	add_cpu_stacks(w, regs);
 
-	if (!push(w, regs->pc, LNX_FRAME_PC) || has_no_chain(v->k, regs))
+	if (!push(w, regs->pc, LNX_FRAME_PC) || lnx_has_no_chain(v->k, regs))
 		return;
 	if (is_el1_vector(v->k, regs->pc) && (regs->valid & GUEST_REGS_EXC) &&
 	    lnx_is_text(v, regs->elr_el1) && !push(w, regs->elr_el1, LNX_FRAME_INTERRUPTED))

@@ -10,6 +10,7 @@
 #include "introspect/stackshot/memory.h"
 #include "introspect/stackshot/modules.h"
 #include "introspect/stackshot/request.h"
+#include "introspect/stackshot/user.h"
 #include "kcdata/stackshot_types.h"
 
 /* Estimates of records: a thread with some 20 frames, a process around its threads. */
@@ -124,7 +125,8 @@ static enum gs_code prepare_storage(struct ss_engine *e, const struct ss_request
 	if (ss_engine_reserve_tasks(e, gs_max(TASKS_MIN, s->last_tasks + s->last_tasks / 4)))
 		return gs_fail(err, GS_ENOSPC, "out of memory for the list of tasks");
 	uint64_t threads = ss_expect(e);
-	uint64_t size = threads * BYTES_PER_THREAD + e->expected.process_count * BYTES_PER_PROCESS;
+	uint64_t size = threads * (BYTES_PER_THREAD + ss_user_room(q)) +
+			e->expected.process_count * BYTES_PER_PROCESS;
 
 	size = gs_max(size, gs_max(s->last_records, ss_memory_room(q)));
 	size = gs_max(size + size / 100 * SLACK_PERCENT, gs_max(RECORDS_MIN, q->size_hint));

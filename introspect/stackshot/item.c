@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "introspect/stackshot/capture.h"
 #include "introspect/stackshot/memory.h"
+#include "introspect/stackshot/user.h"
 
 /* What an item's first piece has room for; what is not needed is given back. */
 #define BYTES_PER_THREAD  1024u
@@ -189,6 +190,19 @@ static enum gs_code write_same(struct ss_worker *w, struct ss_item *item,
 	return rc ? rc : ss_write_same_threads(w, w->same, item->same);
 }
 
+/* Where there is no more room and cannot be, frames stay without the names of files. */
+static enum gs_code write_mappings(struct ss_worker *w, struct ss_item *item,
+				   const struct lnx_task *leader)
+{
+	enum gs_code rc = ss_write_mappings(w, leader);
+
+	if (!rc || !ss_is_cut(w, rc))
+		return rc;
+	w->no_room = true;
+	ss_worker_note(w, item, ss_note_of(leader, SS_MISSING_ROOM, SS_WHY_NO_ROOM_MAPPINGS));
+	return rc;
+}
+
 /* What stands behind the threads. */
 static enum gs_code write_end(struct ss_worker *w, struct ss_item *item,
 			      const struct lnx_task *leader, const struct ss_task_record *record,
@@ -200,7 +214,10 @@ static enum gs_code write_end(struct ss_worker *w, struct ss_item *item,
 		rc = write_same(w, item, record);
 	if (rc || item->is_same)
 		return rc;
-	rc = ss_write_memory(w, item, leader, w->mm, cut);
+	if (!cut)
+		rc = write_mappings(w, item, leader);
+	if (!rc)
+		rc = ss_write_memory(w, item, leader, w->mm, cut);
 	w->latency.pmap_latency += ss_lap(w);
 	if (rc || !w->v.is_timed)
 		return rc;

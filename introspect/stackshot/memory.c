@@ -42,6 +42,8 @@ void ss_memory_begin(struct ss_engine *e)
 		can |= KCD_SS_REQ_PAGE_TABLES;
 	if (lnx_knows_waits(k))
 		can |= KCD_SS_REQ_THREAD_WAITINFO;
+	if (lnx_knows_user_stacks(k))
+		can |= SS_USER_STACKS;
 	if ((t->request->flags & KCD_SS_GET_GLOBAL_MEM_STATS) && lnx_knows_page_counts(k) &&
 	    !lnx_page_counts_read(&e->worker[0]->v, &t->pages) && !is_late(e))
 		can |= KCD_SS_GET_GLOBAL_MEM_STATS;

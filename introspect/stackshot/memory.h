@@ -14,7 +14,7 @@
 /** Flags that only a kernel with the right types and symbols lets honour. */
 #define SS_MEMORY_FLAGS                                                              \
 	(KCD_SS_GET_GLOBAL_MEM_STATS | KCD_SS_SAVE_KEXT_LOADINFO | KCD_SS_REQ_ASID | \
-	 KCD_SS_REQ_PAGE_TABLES)
+	 KCD_SS_REQ_PAGE_TABLES | SS_USER_STACKS)
 
 /** Bytes of records, at least, that a request for page tables is given for the first try; or 0. */
 uint64_t ss_memory_room(const struct ss_request *q);

@@ -138,6 +138,9 @@ static void explain(const struct ss_note *n, const char *kernel, char *out, size
 		(void)snprintf(out, size, "the deadline passed after %" PRIu64 " page tables of %s",
 			       n->a, comm);
 		break;
+	case SS_WHY_NO_ROOM_MAPPINGS:
+		(void)snprintf(out, size, "the buffer was full before the mappings of %s", comm);
+		break;
 	case SS_WHY_NO_ROOM_TABLES:
 		(void)snprintf(out, size, "the buffer was full after %" PRIu64 " page tables of %s",
 			       n->a, comm);

@@ -39,6 +39,7 @@ enum ss_why {
 	SS_WHY_MANY_TABLES,	  /* comm; a: tables before */
 	SS_WHY_LATE_TABLES,	  /* comm; a: tables before */
 	SS_WHY_NO_ROOM_TABLES,	  /* comm; a: tables before */
+	SS_WHY_NO_ROOM_MAPPINGS,  /* comm */
 };
 
 struct ss_note {

@@ -154,6 +154,20 @@ static const struct kcd_field wait_fields[] = {
 	KCD_FIELD_FLAGS(struct ss_wait_record, extra, "extra", HEX),
 };
 
+static const struct kcd_field user_stack_fields[] = {
+	KCD_FIELD(struct ss_user_stack_record, end),
+	KCD_FIELD(struct ss_user_stack_record, has_lr),
+	KCD_FIELD_FLAGS(struct ss_user_stack_record, end_at, "end_at", HEX),
+};
+
+static const struct kcd_field mapping_fields[] = {
+	KCD_FIELD_FLAGS(struct ss_mapping_record, start, "start", HEX),
+	KCD_FIELD_FLAGS(struct ss_mapping_record, end, "end", HEX),
+	KCD_FIELD_FLAGS(struct ss_mapping_record, offset, "offset", HEX),
+	KCD_FIELD(struct ss_mapping_record, inode),
+	KCD_FIELD(struct ss_mapping_record, file),
+};
+
 static const struct kcd_type types[] = {
 	KCD_STRUCT_TYPE(SS_RECORD_GUEST, "GUEST", "gs_guest", guest_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_VCPU, "VCPU", "gs_vcpu", vcpu_fields),
@@ -166,6 +180,8 @@ static const struct kcd_type types[] = {
 	KCD_STRUCT_TYPE(SS_RECORD_TIMES, "TIMES", "gs_times", times_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_MODULE, "MODULE", "gs_module", module_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_WAIT, "WAIT", "gs_wait", wait_fields),
+	KCD_STRUCT_TYPE(SS_RECORD_USER_STACK, "USER_STACK", "gs_user_stack", user_stack_fields),
+	KCD_STRUCT_TYPE(SS_RECORD_MAPPING, "MAPPING", "gs_mapping", mapping_fields),
 };
 
 const struct kcd_schema ss_schema = { types, ARRAY_SIZE(types), NULL };

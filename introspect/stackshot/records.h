@@ -32,6 +32,8 @@ enum ss_record {
 	SS_RECORD_TIMES = SS_RECORD_BASE + 9,	    /* G   struct ss_times_record */
 	SS_RECORD_MODULE = SS_RECORD_BASE + 10,	    /* G[] struct ss_module_record */
 	SS_RECORD_WAIT = SS_RECORD_BASE + 11,	    /* H[] struct ss_wait_record */
+	SS_RECORD_USER_STACK = SS_RECORD_BASE + 20, /* H   struct ss_user_stack_record */
+	SS_RECORD_MAPPING = SS_RECORD_BASE + 21,    /* T[] struct ss_mapping_record */
 };
 
 /** The guest and its kernel; the latter's fields are 0 when it was not found. */
@@ -112,6 +114,23 @@ struct ss_thread_record {
 struct ss_frame_kind_record {
 	uint32_t index;
 	uint32_t kind; /* enum lnx_frame_kind */
+};
+
+/** How a user stack ends (0x916 has its frames), if it was asked for. */
+struct ss_user_stack_record {
+	uint32_t end;	 /* enum lnx_user_end: why it has no more frames */
+	uint32_t has_lr; /* 1: the second frame is from the link register, and not certain */
+	uint64_t end_at; /* the frame pointer or return address that ended it, or 0 */
+};
+
+#define SS_MAPPING_FILE 128
+
+/** A mapping of a process that frames of its user stacks lie in. */
+struct ss_mapping_record {
+	uint64_t start, end;
+	uint64_t offset;	    /* bytes of the file before start */
+	uint64_t inode;		    /* 0: of no file */
+	char file[SS_MAPPING_FILE]; /* path in its file system; cut at the beginning, without '/' */
 };
 
 enum ss_symbol_flags {

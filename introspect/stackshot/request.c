@@ -48,6 +48,7 @@ static const struct {
 	{ KCD_SS_REQ_EXCLAVES, "EXCLAVES", "Linux has no exclaves" },
 	{ KCD_SS_SKIP_EXCLAVES, "SKIP_EXCLAVES", "Linux has no exclaves" },
 	{ SS_LATENCY_INFO, "LATENCY_INFO", NULL },
+	{ SS_USER_STACKS, "USER_STACKS", NULL },
 };
 
 uint64_t ss_request_flag(const char *name)

@@ -35,6 +35,7 @@
  * something here, and these. docs/stackshot.md has the table.
  */
 #define SS_LATENCY_INFO (UINT64_C(1) << 48) /* records of how long what took */
+#define SS_USER_STACKS	(UINT64_C(1) << 49) /* stacks of user mode, too */
 
 /** A flag by its name in docs/stackshot.md, those that are refused included; 0: there is no such flag. */
 uint64_t ss_request_flag(const char *name);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "introspect/stackshot/capture.h"
 #include "introspect/stackshot/memory.h"
+#include "introspect/stackshot/user.h"
 
 enum gs_code ss_worker_reserve(struct ss_worker *w, uint32_t tasks)
 {
@@ -36,6 +37,8 @@ void ss_worker_reset(struct ss_worker *w)
 	w->asked = w->foreign = 0;
 	w->times = (struct ss_worker_times){ 0 };
 	w->no_room = false;
+	w->user = (struct lnx_user_space){ 0 };
+	ss_user_begin(w);
 	w->at = w->filled = w->end = w->first = 0;
 }
 
@@ -111,6 +114,7 @@ static void fill_slots(struct ss_worker *w)
 	for (uint32_t i = 0; i < n; i++)
 		walks[i] = &w->slot[i].walk;
 	lnx_walk_finish(walks, n);
+	ss_user_walk(w, w->slot, n);
 	w->first = w->filled;
 	w->filled += n;
 }
@@ -214,6 +218,7 @@ static void note_process(struct ss_worker *w, struct ss_item *item, enum gs_code
 static enum gs_code read_group(struct ss_worker *w, const uint32_t *items, uint32_t n)
 {
 	w->at = w->filled = w->end = 0;
+	ss_user_begin(w);
 	for (uint32_t i = 0; i < n; i++) {
 		w->group[i].item = &w->e->item[items[i]];
 		lnx_task_prefetch_entry(&w->v, w->group[i].item->task);

@@ -13,6 +13,7 @@
  */
 
 #include "introspect/linux/linux.h"
+#include "introspect/linux/user.h"
 #include "introspect/stackshot/history.h"
 #include "introspect/stackshot/missing.h"
 #include "introspect/stackshot/queue.h"
@@ -41,6 +42,9 @@ struct ss_item {
 
 #define SS_SLOTS 32
 
+/* Of one process, those that frames of user stacks lie in; what else there is has no name. */
+#define SS_MAPPINGS_MAX 64
+
 /** A thread in flight. */
 struct ss_slot {
 	gva_t address;
@@ -53,6 +57,8 @@ struct ss_slot {
 	struct lnx_stack stack;
 	uint64_t frames[LNX_FRAMES_MAX];
 	uint8_t kinds[LNX_FRAMES_MAX];
+	bool has_user; /* the user stack was asked for, and there may be one */
+	struct lnx_user_stack user;
 };
 
 /** Monotonic times and durations of a worker that did work. */
@@ -72,6 +78,13 @@ struct ss_worker {
 	struct lnx_cache cache;
 	struct ss_slot slot[SS_SLOTS];
 	uint8_t stack[LNX_WAITS_STACK] __attribute__((aligned(8))); /* of a thread that waits */
+	struct lnx_user_space user; /* that the last user stack was in */
+	struct ss_mappings {
+		int32_t tgid;
+		uint32_t n;
+		struct lnx_mapping at[SS_MAPPINGS_MAX]; /* in the order in which they were met */
+	} mappings[SS_TAKE_MAX];			/* of the items at hand that have any */
+	uint32_t mappings_used;
 
 	struct {
 		struct ss_item *item;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "introspect/stackshot/capture.h"
+#include "introspect/stackshot/user.h"
 #include "kcdata/stackshot_types.h"
 
 /* --- threads --- */
@@ -22,16 +23,18 @@ static uint32_t stock_state(char letter)
 	}
 }
 
-static void fill_thread_snapshot(struct kcd_thread_snapshot_v4 *out, const struct lnx_task *task,
-				 uint64_t id, int32_t vcpu, const struct lnx_stack *stack)
+static void fill_thread_snapshot(struct kcd_thread_snapshot_v4 *out, const struct ss_slot *slot,
+				 uint64_t id)
 {
-	uint64_t flags = KCD_SS_USER64;
+	const struct lnx_task *task = &slot->task;
+	const struct lnx_stack *stack = &slot->stack;
+	uint64_t flags = ss_user_flags(slot);
 
 	if (stack->count)
 		flags |= KCD_SS_KERNEL64;
 	if (stack->end != LNX_END_COMPLETE && stack->end != LNX_END_NO_STACK)
 		flags |= KCD_THREAD_TRUNCATED_BT | KCD_THREAD_TRUNC_KERN_BT;
-	if (vcpu >= 0)
+	if (slot->vcpu >= 0)
 		flags |= KCD_THREAD_ON_CORE;
 	if (task->pid == task->tgid)
 		flags |= KCD_THREAD_MAIN;
@@ -131,7 +134,7 @@ enum gs_code ss_write_thread(struct ss_worker *w, const struct ss_slot *slot, ui
 	    (rc = kcd_reserve(&w->out, KCD_SS_THREAD_SNAPSHOT,
 			      sizeof(struct kcd_thread_snapshot_v4), &snapshot)))
 		return ss_code(rc);
-	fill_thread_snapshot(snapshot, task, id, slot->vcpu, &slot->stack);
+	fill_thread_snapshot(snapshot, slot, id);
 	if ((rc = kcd_append(&w->out, SS_RECORD_THREAD, &record, sizeof(record))) ||
 	    (rc = kcd_append(&w->out, KCD_SS_THREAD_NAME, name, sizeof(name))) ||
 	    ((task->valid & LNX_TASK_HAS_TIMES) &&
@@ -139,6 +142,8 @@ enum gs_code ss_write_thread(struct ss_worker *w, const struct ss_slot *slot, ui
 		return ss_code(rc);
 
 	enum gs_code code = write_stack(w, &slot->stack);
+	if (!code)
+		code = ss_write_user_stack(w, slot);
 	if (code ||
 	    (n && (code = ss_code(kcd_append_array(&w->out, SS_RECORD_WAIT, n, sizeof(waits[0]),
 						   waits)))) ||

@@ -27,6 +27,8 @@ int main(void)
 	srunner_add_suite(sr, suite_unwind());
 	srunner_add_suite(sr, suite_module());
 	srunner_add_suite(sr, suite_waits());
+	srunner_add_suite(sr, suite_user());
+	srunner_add_suite(sr, suite_vma());
 	srunner_run_all(sr, CK_ENV);
 
 	int failed = srunner_ntests_failed(sr);

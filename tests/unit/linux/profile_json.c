@@ -95,9 +95,14 @@ json_t *profile_of(const struct lnx_types *types, bool old)
 			json_object_set_new(structs, struct_name, in);
 		}
 		member_name((enum lnx_member)m, old, name, sizeof(name));
-		if (types->member[m].present)
-			json_object_set_new(json_object_get(in, "members"), name,
-					    json_of(&types->member[m]));
+		if (!types->member[m].present)
+			continue;
+		if (!in) { // of those whose size does not matter
+			in = json_pack("{s:i,s:{}}", "size", 4096, "members");
+			json_object_set_new(structs, lnx_member_name((enum lnx_member)m).in, in);
+		}
+		json_object_set_new(json_object_get(in, "members"), name,
+				    json_of(&types->member[m]));
 	}
 	for (size_t p = 0; p < LNX_PERCPUS; p++)
 		if (types->percpu[p].present)

@@ -25,5 +25,7 @@ Suite *suite_memory(void);
 Suite *suite_unwind(void);
 Suite *suite_module(void);
 Suite *suite_waits(void);
+Suite *suite_user(void);
+Suite *suite_vma(void);
 
 #endif

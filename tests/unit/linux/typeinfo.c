@@ -196,10 +196,19 @@ static void add_mm(struct maker *m)
 	good(btf__add_field(m->btf, "vdso", m->ptr, 64, 0));
 	field(m, "id", atomic, 0);
 	context = good(btf__add_typedef(m->btf, "mm_context_t", context));
+	int maple = good(btf__add_struct(m->btf, "maple_tree", 16));
+	good(btf__add_field(m->btf, "ma_flags", m->u32, 0, 0));
+	good(btf__add_field(m->btf, "ma_root", m->ptr, 64, 0));
+	int rb = good(btf__add_struct(m->btf, "rb_root", 8));
+	good(btf__add_field(m->btf, "rb_node", m->ptr, 0, 0));
 	int all = good(btf__add_struct(m->btf, NULL, sizeof(struct lg_mm)));
 	field(m, "pgd", m->ptr, offsetof(struct lg_mm, pgd));
 	good(btf__add_field(m->btf, "mm_users", atomic, offsetof(struct lg_mm, users) * 8, 0));
 	field(m, "context", context, offsetof(struct lg_mm, context_id));
+	if (m->form->old)
+		field(m, "mm_rb", rb, offsetof(struct lg_mm, rb_root));
+	else
+		field(m, "mm_mt", maple, offsetof(struct lg_mm, maple));
 	if (begin_struct(m, "mm_struct", sizeof(struct lg_mm)))
 		good(btf__add_field(m->btf, NULL, all, 0, 0));
 }
@@ -346,6 +355,8 @@ static void add_timers(struct maker *m)
 {
 	const uint32_t node_at = offsetof(struct lg_sleeper, parent);
 	int rb = good(btf__add_struct(m->btf, "rb_node", 24));
+	good(btf__add_field(m->btf, "rb_right", m->ptr, 64, 0));
+	good(btf__add_field(m->btf, "rb_left", m->ptr, 128, 0));
 	int node = good(btf__add_struct(m->btf, "timerqueue_node", 32));
 	good(btf__add_field(m->btf, "node", rb, 0, 0));
 	good(btf__add_field(m->btf, "expires", m->u64, 192, 0));
@@ -365,6 +376,66 @@ static void add_timers(struct maker *m)
 	}
 	if (begin_struct(m, "hrtimer_clock_base", sizeof(struct lg_clock_base)))
 		field(m, "active", active, offsetof(struct lg_clock_base, root));
+}
+
+static void add_maple_node(struct maker *m, const char *name, uint32_t slots, size_t at)
+{
+	int pivot = good(btf__add_array(m->btf, m->u32, m->u64, slots - 1));
+	int slot = good(btf__add_array(m->btf, m->u32, m->ptr, slots));
+
+	if (!begin_struct(m, name, 256))
+		return;
+	field(m, "parent", m->ptr, 0);
+	field(m, "pivot", pivot, 8);
+	field(m, "slot", slot, at);
+}
+
+static void add_vma(struct maker *m)
+{
+	int rb = good(btf__find_by_name(m->btf, "rb_node"));
+
+	if (!begin_struct(m, "vm_area_struct", sizeof(struct lg_vma)))
+		return;
+	field(m, "vm_start", m->u64, offsetof(struct lg_vma, start));
+	field(m, "vm_end", m->u64, offsetof(struct lg_vma, end));
+	if (m->form->old)
+		field(m, "vm_rb", rb, offsetof(struct lg_vma, rb));
+	field(m, "vm_pgoff", m->u64, offsetof(struct lg_vma, pgoff));
+	field(m, "vm_file", m->ptr, offsetof(struct lg_vma, file));
+}
+
+static void add_file(struct maker *m)
+{
+	int path = good(btf__add_struct(m->btf, "path", 16));
+
+	good(btf__add_field(m->btf, "mnt", m->ptr, 0, 0));
+	good(btf__add_field(m->btf, "dentry", m->ptr, 64, 0));
+	if (begin_struct(m, "file", sizeof(struct lg_file))) {
+		field(m, "f_path", path, offsetof(struct lg_file, mount));
+		field(m, "f_inode", m->ptr, offsetof(struct lg_file, inode));
+	}
+	if (begin_struct(m, "inode", sizeof(struct lg_inode)))
+		field(m, "i_ino", m->u64, offsetof(struct lg_inode, number));
+	int both = good(btf__add_struct(m->btf, NULL, 8));
+	good(btf__add_field(m->btf, "hash", m->u32, 0, 0));
+	good(btf__add_field(m->btf, "len", m->u32, 32, 0));
+	int name = good(btf__add_struct(m->btf, "qstr", 16));
+	good(btf__add_field(m->btf, NULL, both, 0, 0));
+	good(btf__add_field(m->btf, "name", m->ptr, 64, 0));
+	if (begin_struct(m, "dentry", sizeof(struct lg_dentry))) {
+		field(m, "d_parent", m->ptr, offsetof(struct lg_dentry, parent));
+		field(m, "d_name", name, offsetof(struct lg_dentry, hash));
+	}
+}
+
+static void add_mappings(struct maker *m)
+{
+	add_vma(m);
+	add_file(m);
+	if (m->form->old)
+		return;
+	add_maple_node(m, "maple_range_64", 16, offsetof(struct lg_maple_range, slot));
+	add_maple_node(m, "maple_arange_64", 10, offsetof(struct lg_maple_arange, slot));
 }
 
 static void enumerator(struct maker *m, const char *name, int64_t value)
@@ -440,6 +511,7 @@ uint8_t *typeinfo_make(const struct typeinfo_form *form, size_t *size_out)
 	add_poll(&m);
 	add_futex(&m);
 	add_timers(&m);
+	add_mappings(&m);
 	add_enums(&m);
 	if (!form->no_percpu)
 		add_percpu(&m);

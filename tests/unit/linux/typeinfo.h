@@ -63,7 +63,9 @@ struct lg_mm {
 	uint8_t gap[72];
 	uint64_t pgd; /* in an anonymous structure, as all that follows */
 	uint64_t users;
-	uint8_t gap2[40];
+	uint8_t gap2[16];
+	uint64_t maple[2];   /* mm_mt: ma_root is the second word; not in 5.10 */
+	uint64_t rb_root;    /* mm_rb.rb_node: in 5.10 only */
 	uint64_t context_id; /* context.id */
 	uint64_t rest;
 };
@@ -186,6 +188,43 @@ struct lg_sleeper {
 
 struct lg_clock_base {
 	uint64_t index, root, leftmost;
+};
+
+struct lg_vma {
+	uint8_t gap[16];
+	uint64_t start, end;
+	uint64_t rb[3]; /* in 5.10 only: the parent, right, left */
+	uint8_t gap2[40];
+	uint64_t pgoff, file;
+};
+
+struct lg_file {
+	uint8_t gap[48];
+	uint64_t mount, dentry; /* f_path */
+	uint64_t inode;
+};
+
+struct lg_inode {
+	uint8_t gap[56];
+	uint64_t number;
+};
+
+struct lg_dentry {
+	uint8_t gap[24];
+	uint64_t parent;
+	uint32_t hash, len; /* d_name, in a structure in a union */
+	uint64_t name;
+	uint8_t gap2[8];
+	char inline_name[256];
+};
+
+/* Nodes of maple trees as they are, 256 bytes. */
+struct lg_maple_range {
+	uint64_t parent, pivot[15], slot[16];
+};
+
+struct lg_maple_arange {
+	uint64_t parent, pivot[9], slot[10], gap[10], meta[2];
 };
 
 /* Elements of vm_zone_stat and vm_node_stat. */

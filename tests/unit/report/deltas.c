@@ -207,6 +207,18 @@ static void weave_threads(struct weaver *v, const struct task_part *b, const str
 		OK(kcd_append_array(&v->w, KCD_SS_NONRUNNABLE_TIDS, n_waiting, 8, waiting));
 }
 
+/* Those of all its threads: a delta has only what frames in it lie in. */
+static void copy_mappings(struct weaver *v, const struct task_part *f)
+{
+	struct kcd_reader r = reader(v->full->b);
+	struct kcd_item it;
+
+	while (!kcd_reader_next(&r, &it))
+		if (it.offset > f->p.begin && it.offset < f->p.end &&
+		    it.elem_type == SS_RECORD_MAPPING)
+			OK(kcd_append_item(&v->w, &it));
+}
+
 static void weave_task(struct weaver *v, const struct task_part *f)
 {
 	const struct task_part *b = find_task(v->base, f->p.id);
@@ -225,6 +237,7 @@ static void weave_task(struct weaver *v, const struct task_part *f)
 		copy_items(v, f->p.begin, f->head_end);
 	}
 	weave_threads(v, b, f);
+	copy_mappings(v, f);
 	OK(kcd_container_end(&v->w, f->p.id));
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "introspect/stackshot/stackshot.h"
+#include "tests/unit/linux/user_memory.h"
 
 struct linux_guest guest;
 uint8_t *sample;
@@ -37,6 +38,22 @@ void sample_take(void)
 	memcpy(sample, result.data, sample_size);
 	ss_result_deinit(&result);
 	ss_session_destroy(session);
+}
+
+void sample_give_user_stack(void)
+{
+	struct lg_mm *mm = lg_add_mm(&guest, &guest.threads[4], 0x10001);
+
+	um_enter(&guest, &guest.threads[4], 0x400100, 0x500000, 0x400200);
+	um_insn(&guest, mm, 0x4001fc, 0xd63f0020); // blr x1
+	um_record(&guest, mm, 0x500000, 0x500003, 0x400300);
+	const uint64_t bin = um_dentry(&guest, um_dentry(&guest, 0, "/"), "bin");
+	const struct um_mapping m[] = {
+		{ 0x400000, 0x400300, 2, um_file(&guest, um_dentry(&guest, bin, "tool"), 77) },
+		{ 0x400300, 0x800000, 0, 0 },
+	};
+	um_map(&guest, mm, m, 2);
+	sample_flags = SS_USER_STACKS;
 }
 
 void sample_setup(void)

@@ -18,8 +18,15 @@ extern uint64_t sample_flags; /* of the request */
 void sample_setup(void);
 void sample_teardown(void);
 
-/** Capture the guest anew. */
+/** Capture the guest anew, with the flags of sample_flags. */
 void sample_take(void);
+extern uint64_t sample_flags;
+
+/**
+ * Give thread 102 of the made-up guest a user stack: 0x400100, by its link register 0x400200, then
+ * 0x400300 and a frame pointer that is none. In "/bin/tool", from page 2 on, lies [0x400000, 0x400300).
+ */
+void sample_give_user_stack(void);
 
 /** Write bytes to a file and read them as a capture; capture is freed before. */
 enum gs_code sample_read(const void *data, size_t size);

@@ -10,6 +10,7 @@
 #include "kcdata/compress.h"
 #include "kcdata/stackshot_types.h"
 #include "tests/unit/linux/prng.h"
+#include "tests/unit/linux/user_memory.h"
 #include "tests/unit/report/deltas.h"
 #include "tests/unit/report/sample.h"
 #include "tests/unit/report/suites.h"
@@ -147,6 +148,35 @@ START_TEST(threads_that_ran_are_replaced_and_others_stay)
 	ck_assert_str_eq(capture.frames[t->first_frame + 1].symbol->name, "pipe_read");
 	ck_assert_str_eq(capture.frames[sample_thread(100)->first_frame + 2].symbol->name,
 			 LG_NAME_63);
+}
+END_TEST
+
+START_TEST(user_stacks_and_their_files_stay_or_are_replaced)
+{
+	const uint64_t tool = um_file(&guest, um_dentry(&guest, 0, "other"), 9);
+	const struct um_mapping m = { 0x700000, 0x701000, 0, tool };
+
+	sample_give_user_stack();
+	struct lg_mm *mm = lg_add_mm(&guest, &guest.threads[0], 0x10002);
+	um_map(&guest, mm, &m, 1);
+	um_enter(&guest, &guest.threads[0], 0x700010, 0, 0);
+	sample_take();
+	free(base.data);
+	base = bytes_of_sample();
+	// first the one, then the other
+	run_once(&guest.threads[0]);
+	um_saved(&guest, &guest.threads[0])->pc = 0x700020;
+	expect_delta_completes();
+	run_once(&guest.threads[4]);
+	um_saved(&guest, &guest.threads[4])->pc = 0x400120;
+	expect_delta_completes();
+	const struct rep_user_frame *f = capture.user_frames;
+	ck_assert_str_eq(
+		rep_user_frame_file(&capture, &f[sample_thread(102)->first_user_frame])->file,
+		"/bin/tool");
+	ck_assert_str_eq(
+		rep_user_frame_file(&capture, &f[sample_thread(1)->first_user_frame])->file,
+		"other");
 }
 END_TEST
 
@@ -946,6 +976,7 @@ Suite *suite_delta(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, nothing_changed_gives_the_same_picture);
 	tcase_add_test(tc, threads_that_ran_are_replaced_and_others_stay);
+	tcase_add_test(tc, user_stacks_and_their_files_stay_or_are_replaced);
 	tcase_add_test(tc, new_processes_and_threads_come_last);
 	tcase_add_test(tc, what_is_in_no_form_is_gone);
 	tcase_add_test(tc, facts_of_a_process_change_without_its_threads);

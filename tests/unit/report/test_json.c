@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/linux/user_memory.h"
 #include "tests/unit/report/sample.h"
 #include "tests/unit/report/suites.h"
 
@@ -328,6 +329,36 @@ START_TEST(numbers_of_any_size_make_a_document)
 }
 END_TEST
 
+START_TEST(threads_have_their_user_stacks_when_asked_for)
+{
+	sample_give_user_stack();
+	show();
+	const json_t *t = thread(102);
+	is_text(t, "user_stack_end", "bad frame pointer");
+	ck_assert_uint_eq(json_array_size(at(t, "user_backtrace")), 3);
+	is_hex(t, "user_backtrace.0.address", 0x400100);
+	is_text(t, "user_backtrace.0.kind", "pc");
+	is_text(t, "user_backtrace.0.file", "/bin/tool");
+	is_number(t, "user_backtrace.0.offset", 0x2100);
+	is_number(t, "user_backtrace.0.inode", 77);
+	is_hex(t, "user_backtrace.1.address", 0x400200);
+	is_text(t, "user_backtrace.1.kind", "lr");
+	is_hex(t, "user_backtrace.2.address", 0x400300);
+	is_text(t, "user_backtrace.2.kind", "return");
+	// one that is in no file: the pc is looked up as it is, a return address before it
+	um_saved(&guest, &guest.threads[4])->pc = 0x400300;
+	show();
+	ck_assert(json_is_null(at(thread(102), "user_backtrace.0.file")));
+	ck_assert_ptr_null(json_object_get(at(thread(102), "user_backtrace.0"), "offset"));
+	is_number(thread(102), "user_backtrace.2.offset", 0x2300);
+	ck_assert_ptr_null(json_object_get(thread(101), "user_backtrace"));
+	sample_flags = 0;
+	show();
+	ck_assert_ptr_null(json_object_get(thread(102), "user_backtrace"));
+	ck_assert_ptr_null(json_object_get(thread(102), "user_stack_end"));
+}
+END_TEST
+
 Suite *suite_json(void)
 {
 	Suite *s = suite_create("json");
@@ -344,6 +375,7 @@ Suite *suite_json(void)
 	tcase_add_test(tc, strings_of_the_guest_are_valid_utf_8);
 	tcase_add_test(tc, strings_without_an_end_are_cut_at_their_field);
 	tcase_add_test(tc, numbers_of_any_size_make_a_document);
+	tcase_add_test(tc, threads_have_their_user_stacks_when_asked_for);
 	suite_add_tcase(s, tc);
 	return s;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/linux/user_memory.h"
 #include "tests/unit/report/sample.h"
 #include "tests/unit/report/suites.h"
 
@@ -193,6 +194,45 @@ START_TEST(interrupted_frames_are_pointed_out)
 }
 END_TEST
 
+START_TEST(user_stacks_stand_under_the_kernel_s)
+{
+	sample_give_user_stack();
+	show(false);
+	has("\n    el0t_64_sync+0x14/0x200\n    user 0x400100 /bin/tool+0x2100\n"
+	    "    user 0x400200 /bin/tool+0x2200  <- by the link register, not certain\n"
+	    "    user 0x400300 /bin/tool+0x2300\n"
+	    "    (user stack: bad frame pointer)\n");
+	// no other thread has one, and none has it unasked
+	ck_assert_uint_eq(count("    user 0x"), 3);
+	sample_flags = 0;
+	show(false);
+	ck_assert_uint_eq(count("user"), 0);
+}
+END_TEST
+
+START_TEST(threads_with_other_user_stacks_are_in_other_groups)
+{
+	const char *const stack[] = { "el0t_64_sync", "el0_svc", "pipe_read", NULL };
+	struct lg_thread *t[3] = { lg_add_process(&guest, 300, "pool") };
+
+	sample_give_user_stack();
+	for (int32_t i = 0; i < 3; i++) {
+		if (i)
+			t[i] = lg_add_thread(&guest, t[0], 300 + i, "pool");
+		t[i]->task->mm = guest.threads[4].task->mm;
+		lg_block(&guest, t[i], stack);
+		um_enter(&guest, t[i], i ? 0x400700 : 0x400800, 0, 0);
+	}
+	show(true);
+	has("\n2 threads, sleeping: 301 pool, 302 pool\n");
+	has("\n1 thread, sleeping: 300 pool\n");
+	ck_assert_uint_eq(count("    user 0x400700\n"), 1);
+	sample_flags = 0;
+	show(true);
+	has("\n3 threads, sleeping: 300 pool, 301 pool, 302 pool\n");
+}
+END_TEST
+
 START_TEST(output_that_refuses_bytes_is_a_failure)
 {
 	FILE *full = fopen("/dev/full", "w");
@@ -221,6 +261,8 @@ Suite *suite_text(void)
 	tcase_add_test(tc, symbols_of_the_guest_are_escaped);
 	tcase_add_test(tc, equal_stacks_are_shown_once_with_their_number);
 	tcase_add_test(tc, interrupted_frames_are_pointed_out);
+	tcase_add_test(tc, user_stacks_stand_under_the_kernel_s);
+	tcase_add_test(tc, threads_with_other_user_stacks_are_in_other_groups);
 	tcase_add_test(tc, output_that_refuses_bytes_is_a_failure);
 	suite_add_tcase(s, tc);
 	return s;

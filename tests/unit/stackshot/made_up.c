@@ -6,3 +6,4 @@
 #include "tests/unit/linux/linux_waits.c"
 #include "tests/unit/linux/symtab.c"
 #include "tests/unit/linux/typeinfo.c"
+#include "tests/unit/linux/user_memory.c"

@@ -23,5 +23,6 @@ Suite *suite_accounting(void);
 Suite *suite_memory(void);
 Suite *suite_modules(void);
 Suite *suite_waits(void);
+Suite *suite_user(void);
 
 #endif

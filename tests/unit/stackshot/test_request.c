@@ -97,6 +97,7 @@ static const struct {
 	{ "PAGE_TABLES", 0x20000000 },
 	{ "SKIP_EXCLAVES", UINT64_C(1) << 34 },
 	{ "LATENCY_INFO", UINT64_C(1) << 48 },
+	{ "USER_STACKS", UINT64_C(1) << 49 },
 };
 
 START_TEST(flags_have_names)

@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "introspect/stackshot/capture.h"
+#include "tests/unit/linux/user_memory.h"
 #include "tests/unit/stackshot/seam.h"
 #include "tests/unit/stackshot/session.h"
 #include "tests/unit/stackshot/suites.h"
@@ -68,6 +69,8 @@ static void capture_in_all_ways(void)
 	expect_quiet(session_request(77), GS_OK); // maybe the one that cannot be read
 	ck_assert(!result.complete && result.tasks == 0);
 	q.flags = KCD_SS_FROM_PANIC;
+	expect_quiet(q, GS_OK);
+	q.flags = SS_USER_STACKS;
 	expect_quiet(q, GS_OK);
 	q = all;
 	q.deadline_ns = 1;
@@ -354,6 +357,8 @@ static void look_for_system_calls(void)
 		for (int round = 0; round < 5; round++)
 			expect_no_system_call(q);
 		expect_no_system_call(session_request(100));
+		q.flags = SS_USER_STACKS;
+		expect_no_system_call(q);
 		q.flags = KCD_SS_FROM_PANIC;
 		expect_no_system_call(q);
 	}
@@ -406,6 +411,11 @@ static void setup(void)
 	lg_stack_reset(&guest, &guest.threads[4]);
 	guest.threads[4].task->fp = guest.threads[4].stack + 0x1234;
 	guest.threads[50].task->pid = -1;
+	// user stacks, when they are asked for
+	struct lg_mm *mm = lg_add_mm(&guest, &guest.threads[0], 0x10001);
+	um_enter(&guest, &guest.threads[0], 0x400100, 0x500000, 0);
+	um_record(&guest, mm, 0x500000, 0x500ff8, 0x400200);
+	um_record(&guest, mm, 0x500ff8, 0x600000, 0x400300);
 	// without its assertion, which allocates
 	guest.ops.vcpu_regs = guest.memory_ops->vcpu_regs;
 }

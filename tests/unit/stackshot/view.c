@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "introspect/linux/user.h"
 
 struct parser {
 	struct view *v;
@@ -30,7 +31,7 @@ static void take_definition(struct parser *p, const struct kcd_item *it)
 	ck_assert_uint_eq(it->depth, 0);
 	ck_assert_uint_ge(it->size, 4);
 	memcpy(&type, it->data, 4);
-	ck_assert_msg(type > SS_RECORD_BASE && type <= SS_RECORD_WAIT, "type %#x", type);
+	ck_assert_msg(type > SS_RECORD_BASE && type <= SS_RECORD_MAPPING, "type %#x", type);
 	p->defined |= 1u << (type - SS_RECORD_BASE);
 }
 
@@ -46,6 +47,11 @@ static void take_thread_record(struct view_thread *t, const struct kcd_item *it)
 	switch (it->type) {
 	case KCD_SS_THREAD_SNAPSHOT: take(it, &t->stock, sizeof(t->stock)); break;
 	case SS_RECORD_THREAD: take(it, &t->r, sizeof(t->r)); break;
+	case SS_RECORD_USER_STACK:
+		ck_assert(!t->has_user);
+		take(it, &t->user, sizeof(t->user));
+		t->has_user = true;
+		break;
 	case KCD_SS_THREAD_NAME: take(it, t->name, sizeof(t->name)); break;
 	case KCD_SS_CPU_TIMES: take(it, &t->times, sizeof(t->times)); break;
 	default: ck_abort_msg("record %#x in a thread", it->type);
@@ -224,6 +230,22 @@ static void take_tables(struct view *v, const struct kcd_item *it)
 			   t->end <= v->table[v->tables - 2].end));
 }
 
+static void take_mappings(struct view_task *t, const struct kcd_item *it)
+{
+	ck_assert(!t->mapping_count && it->count);
+	ck_assert_uint_eq(it->elem_size, sizeof(t->mapping[0]));
+	t->mapping_count = it->count;
+	for (uint32_t i = 0; i < it->count; i++) {
+		struct ss_mapping_record r;
+
+		kcd_item_copy_elem(it, i, &r, sizeof(r));
+		ck_assert_uint_lt(r.start, r.end);
+		ck_assert_ptr_nonnull(memchr(r.file, 0, sizeof(r.file)));
+		if (i < VIEW_MAPPINGS)
+			t->mapping[i] = r;
+	}
+}
+
 static void take_array(struct parser *p, const struct kcd_item *it)
 {
 	struct view *v = p->v;
@@ -234,6 +256,11 @@ static void take_array(struct parser *p, const struct kcd_item *it)
 		ck_assert(p->in_thread && it->elem_size == 8 && it->count);
 		ck_assert_uint_le(it->count, KCD_SS_FRAMES_MAX);
 		v->thread[v->threads - 1].frames = *it;
+		break;
+	case KCD_SS_USER_STACKLR64:
+		ck_assert(p->in_thread && it->elem_size == 8 && it->count);
+		ck_assert_uint_le(it->count, LNX_USER_FRAMES_MAX);
+		v->thread[v->threads - 1].user_frames = *it;
 		break;
 	case SS_RECORD_FRAME_KIND:
 		ck_assert(p->in_thread && it->elem_size == sizeof(struct ss_frame_kind_record));
@@ -277,6 +304,10 @@ static void take_array(struct parser *p, const struct kcd_item *it)
 	case KCD_SS_PAGE_TABLES:
 		ck_assert(p->in_task && !p->in_thread);
 		take_tables(v, it);
+		break;
+	case SS_RECORD_MAPPING:
+		ck_assert(p->in_task && !p->in_thread);
+		take_mappings(&v->task[v->tasks - 1], it);
 		break;
 	case SS_RECORD_SYMBOL: take_symbols(v, it, false); break;
 	case SS_RECORD_LONG_SYMBOL: take_symbols(v, it, true); break;
@@ -338,7 +369,8 @@ static void parse(struct view *v, const struct ss_result *r)
 	ck_assert_int_eq(v->is_delta, (v->in_flags & KCD_SS_COLLECT_DELTA_SNAPSHOT) != 0);
 	ck_assert_uint_eq(v->start_ns, r->start_ns);
 	ck_assert_uint_eq(reader.pos, r->size);
-	ck_assert_uint_eq(p.defined, (2u << (SS_RECORD_WAIT - SS_RECORD_BASE)) - 2);
+	ck_assert_uint_eq(p.defined, ((2u << (SS_RECORD_WAIT - SS_RECORD_BASE)) - 2) |
+					     3u << (SS_RECORD_USER_STACK - SS_RECORD_BASE));
 }
 
 /* --- what must be true ------------------------------------------------------------------------ */
@@ -385,9 +417,24 @@ static const struct view_symbol *symbol_at(const struct view *v, uint64_t addres
 	return NULL;
 }
 
+static void check_user_stack(const struct view *v, const struct view_thread *t)
+{
+	const uint64_t flags = t->stock.ths_ss_flags;
+
+	ck_assert(t->has_user || !t->user_frames.count);
+	ck_assert(!t->has_user || (v->out_flags & SS_USER_STACKS));
+	ck_assert_uint_lt(t->user.end, LNX_USER_ENDS);
+	ck_assert_uint_lt(t->user.has_lr, t->user_frames.count > 1 ? 2 : 1);
+	ck_assert_int_eq((flags & KCD_SS_USER64) == 0, t->user.end == LNX_USER_32BIT);
+	ck_assert_int_eq((flags & KCD_THREAD_TRUNC_USER_BT) != 0,
+			 t->user.end != LNX_USER_COMPLETE && t->user.end != LNX_USER_NEVER);
+	ck_assert_int_eq((flags & KCD_THREAD_TRUNCATED_BT) != 0,
+			 (flags & (KCD_THREAD_TRUNC_USER_BT | KCD_THREAD_TRUNC_KERN_BT)) != 0);
+}
+
 static void check_stack(const struct view_thread *t)
 {
-	const uint64_t cut = KCD_THREAD_TRUNCATED_BT | KCD_THREAD_TRUNC_KERN_BT;
+	const uint64_t cut = KCD_THREAD_TRUNC_KERN_BT;
 
 	ck_assert_uint_lt(t->r.stack_end, LNX_ENDS);
 	if (t->r.stack_end == LNX_END_COMPLETE || t->r.stack_end == LNX_END_NO_STACK)
@@ -467,6 +514,7 @@ static void check_counts(const struct view *v, const struct ss_result *r)
 	ck_assert((v->out_flags & KCD_SS_REQ_PAGE_TABLES) || !v->tables);
 	for (uint32_t i = 0; i < v->tasks; i++) {
 		ck_assert((v->out_flags & KCD_SS_REQ_ASID) || !v->task[i].has_asid);
+		ck_assert((v->out_flags & SS_USER_STACKS) || !v->task[i].mapping_count);
 		if (!v->task[i].id)
 			ck_assert_int_eq(v->task[i].has_kernel,
 					 (v->out_flags & KCD_SS_SAVE_KEXT_LOADINFO) != 0);
@@ -482,8 +530,10 @@ void view_read(struct view *v, const struct ss_result *r)
 	memset((char *)v + counts, 0, sizeof(*v) - counts);
 	parse(v, r);
 	check_ids(v);
-	for (uint32_t i = 0; i < v->threads; i++)
+	for (uint32_t i = 0; i < v->threads; i++) {
 		check_stack(&v->thread[i]);
+		check_user_stack(v, &v->thread[i]);
+	}
 	for (uint32_t i = 0; i < v->missing_count; i++) {
 		ck_assert_ptr_nonnull(memchr(v->missing[i].reason, 0, 160));
 		ck_assert_uint_gt(v->missing[i].count, 0);
@@ -545,6 +595,15 @@ const struct view_task *view_task(const struct view *v, int32_t pid)
 	}
 	ck_assert_msg(found, "no process %d", pid);
 	return found;
+}
+
+uint64_t view_user_frame(const struct view_thread *t, uint32_t i)
+{
+	uint64_t address;
+
+	ck_assert_uint_lt(i, t->user_frames.count);
+	kcd_item_copy_elem(&t->user_frames, i, &address, sizeof(address));
+	return address;
 }
 
 uint64_t view_frame(const struct view_thread *t, uint32_t i)

@@ -17,6 +17,8 @@
 #define VIEW_SYMBOLS 200
 #define VIEW_MODULES 16
 #define VIEW_TABLES  4096
+/* Of a task; more are counted only. */
+#define VIEW_MAPPINGS 2
 
 struct view_thread {
 	uint64_t id;
@@ -27,6 +29,9 @@ struct view_thread {
 	struct kcd_cpu_times_v2 times;
 	/* count 0: none; they point into the capture */
 	struct kcd_item frames, kinds, waits, waitinfo;
+	struct kcd_item user_frames;
+	bool has_user;
+	struct ss_user_stack_record user;
 };
 
 struct view_task {
@@ -41,6 +46,8 @@ struct view_task {
 	bool has_asid, has_kernel;
 	uint32_t asid;
 	struct kcd_uuid_info kernel; /* load address and build id */
+	uint32_t mapping_count;
+	struct ss_mapping_record mapping[VIEW_MAPPINGS];
 };
 
 /** A thread that a delta only names. */
@@ -107,6 +114,7 @@ const struct view_task *view_task_by_id(const struct view *v, uint64_t id);
 const struct view_thread *view_thread_by_id(const struct view *v, uint64_t id);
 
 uint64_t view_frame(const struct view_thread *t, uint32_t i);
+uint64_t view_user_frame(const struct view_thread *t, uint32_t i);
 /** Kind of a frame (enum lnx_frame_kind). */
 uint32_t view_kind(const struct view_thread *t, uint32_t i);
 
