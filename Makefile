@@ -79,10 +79,10 @@ LIB_OBJS := $(LIB_SRCS:%.c=$B/%.o)
 
 strict_DIRS := base/% kcdata/% introspect/arm64/%
 
-LIBS := -lbpf -lelf -lz -ljansson -luv -lfdt -lurcu-bp
+LIBS := -lbpf -ldw -lelf -lz -ljansson -luv -lfdt -lurcu-bp
 
 # A missing library is named with its Debian package instead of by a compiler message.
-lib_check = @for h in bpf/btf.h:libbpf-dev zlib.h:zlib1g-dev zstd.h:libzstd-dev jansson.h:libjansson-dev uv.h:libuv1-dev \
+lib_check = @for h in bpf/btf.h:libbpf-dev elfutils/libdw.h:libdw-dev zlib.h:zlib1g-dev zstd.h:libzstd-dev jansson.h:libjansson-dev uv.h:libuv1-dev \
     libfdt.h:libfdt-dev urcu/urcu-bp.h:liburcu-dev; do \
   printf '\#include <%s>\n' $${h%%:*} | $(CC) -E -o /dev/null -x c - 2>/dev/null || { \
     echo "make: no <$${h%%:*}> for $(ARCH): install the Debian package $${h\#\#*:} (or run: make deps)" >&2; exit 1; }; \
@@ -122,10 +122,12 @@ include tests/tests.mk
 PREFIX ?= /usr/local
 DESTDIR ?=
 MAN1 := $(wildcard docs/man/*.1)
+PROFILES := $(wildcard guest-profiles/*.json)
 
 .PHONY: install
-install: all install-kcdata ## install program, man pages and libkcdata below PREFIX (/usr/local)
+install: all install-kcdata ## install program, man pages, profiles and libkcdata below PREFIX (/usr/local)
 	install -D -m 755 $B/guestshot $(DESTDIR)$(PREFIX)/bin/guestshot
+	for p in $(PROFILES); do install -D -m 644 $$p $(DESTDIR)$(PREFIX)/share/guestshot/$$p; done
 	for m in $(MAN1); do install -D -m 644 $$m $(DESTDIR)$(PREFIX)/share/man/man1/$$(basename $$m); done
 
 .PHONY: clean

@@ -54,8 +54,9 @@ static const struct argp make_argp = {
 	.options = make_argp_options,
 	.parser = parse_make,
 	.args_doc = "INPUT",
-	.doc = "Write a profile, the structure layouts of a kernel, from INPUT: an Image or a "
-	       "vmlinux with BTF, or a symbol file of Volatility 3 (JSON).",
+	.doc = "Write a profile, the structure layouts of a kernel, from INPUT: a vmlinux with "
+	       "DWARF or "
+	       "BTF, an Image with BTF, or a symbol file of Volatility 3 (JSON).",
 	.children = cli_argp_children,
 };
 
@@ -119,7 +120,9 @@ enum finding { FITS, LACKS, WRONG };
 
 struct check {
 	const struct cli_source *source;
-	struct guest_vcpu_regs *regs; /* of a short stop: the searches run beside the guest */
+	const struct lnx_profile *profile;
+	struct guest_vcpu_regs *regs; /* of a short stop: the search runs beside the guest */
+	struct lnx_kernel *k;	      /* NULL: handed over, or none was found */
 	enum finding finding;
 };
 
@@ -148,43 +151,50 @@ static void print_banner(const struct lnx_kernel *k)
 
 static void print_match(struct check *c, const struct lnx_kernel *k)
 {
-	switch (lnx_profile_match(c->source->profile, k)) {
+	switch (lnx_profile_match(c->profile, k)) {
 	case LNX_PROFILE_OF_ANY:
 		puts("made for: not known: no build id or banner to compare");
 		return;
-	case LNX_PROFILE_SAME: puts("made for: this kernel"); return;
+	case LNX_PROFILE_SAME_BANNER: puts("made for: this kernel, by its banner"); return;
+	case LNX_PROFILE_SAME_BUILD_ID: puts("made for: this kernel, by its build id"); return;
 	case LNX_PROFILE_OTHER:
 		puts("made for: ANOTHER kernel, as build id or banner say");
 		find_out(c, WRONG);
 	}
 }
 
-/* Step one: the kernel as it is found when the profile is not preferred. */
-static enum gs_code compare(struct check *c, struct gs_error *err)
+/* Step one: the kernel as it is found, whatever types it has. */
+static void compare(struct check *c)
 {
-	struct guest *g = c->source->guest.guest;
-	struct lnx_kernel *k;
-	enum gs_code rc = lnx_kernel_find(g, c->regs, g->vcpu_count, &c->source->hints, &k, err);
+	const enum lnx_way by = lnx_kernel_found(c->k)->types_by;
 
-	if (rc)
-		return rc;
-	print_banner(k);
-	print_match(c, k);
-	const enum lnx_way by = lnx_kernel_found(k)->types_by;
+	print_banner(c->k);
+	print_match(c, c->k);
 	if (by == LNX_BY_PROFILE) {
 		puts("types: the kernel has none of its own to compare with");
-	} else {
-		printf("types: compared with %s\n", lnx_way_name(by));
-		uint32_t n = lnx_profile_compare(c->source->profile, k, print_difference, c);
-		printf("differences: %" PRIu32 "\n", n);
+		return;
 	}
-	lnx_kernel_destroy(k);
-	return GS_OK;
+	printf("types: compared with %s\n", lnx_way_name(by));
+	uint32_t n = lnx_profile_compare(c->profile, c->k, print_difference, c);
+	printf("differences: %" PRIu32 "\n", n);
 }
 
-/* Step two: a capture, the kernel found with the profile. */
-static enum gs_code try_capture(struct check *c, const struct lnx_hints *hints,
-				struct gs_error *err)
+/* Step two: the same kernel with the profile. @return whether its tasks are there */
+static bool retype(struct check *c, struct gs_error *err)
+{
+	struct guest *g = c->source->guest.guest;
+
+	if (lnx_kernel_retype(c->k, c->profile, g, c->regs, g->vcpu_count, err)) {
+		printf("with the profile: NOT found: %s\n", err->text);
+		find_out(c, WRONG);
+		return false;
+	}
+	printf("with the profile: found, init_task at %#" PRIx64 "\n", lnx_init_task(c->k).a);
+	return true;
+}
+
+/* Step three: a capture. */
+static enum gs_code try_capture(struct check *c, struct gs_error *err)
 {
 	const struct ss_request request = { .version = SS_REQUEST_VERSION,
 					    .size = sizeof(request),
@@ -195,7 +205,8 @@ static enum gs_code try_capture(struct check *c, const struct lnx_hints *hints,
 
 	if (rc)
 		return rc;
-	ss_session_hint(session, hints);
+	ss_session_hint(session, &c->source->hints);
+	ss_session_give_kernel(session, GS_TAKE(c->k));
 	rc = ss_capture(session, &request, &result, err);
 	if (!rc) {
 		printf("tasks: %" PRIu32 " processes, %" PRIu32 " threads%s\n", result.tasks,
@@ -209,23 +220,6 @@ static enum gs_code try_capture(struct check *c, const struct lnx_hints *hints,
 	ss_result_deinit(&result);
 	ss_session_destroy(session);
 	return rc;
-}
-
-static enum gs_code try_profile(struct check *c, struct gs_error *err)
-{
-	struct lnx_hints hints = c->source->hints;
-	struct guest *g = c->source->guest.guest;
-	struct lnx_kernel *k;
-
-	hints.prefers_profile = true;
-	if (lnx_kernel_find(g, c->regs, g->vcpu_count, &hints, &k, err)) {
-		printf("with the profile: NOT found: %s\n", err->text);
-		find_out(c, WRONG);
-		return GS_OK;
-	}
-	printf("with the profile: found, init_task at %#" PRIx64 "\n", lnx_init_task(k).a);
-	lnx_kernel_destroy(k);
-	return try_capture(c, &hints, err);
 }
 
 static int conclude(const struct check *c)
@@ -244,14 +238,20 @@ static int check_source(const struct cli_source *source, struct gs_error *err)
 	struct guest *g = source->guest.guest;
 	GS_FREE struct guest_vcpu_regs *regs =
 		gs_array_alloc(g->vcpu_count ? g->vcpu_count : 1, sizeof(*regs));
-	struct check c = { .source = source, .regs = regs };
+	struct check c = { .source = source, .profile = source->hints.profile, .regs = regs };
 	enum gs_code rc = regs ? guest_regs_of_short_stop(g, regs, err)
 			       : gs_fail(err, GS_ENOSPC, "out of memory");
 
+	if (!rc && !c.profile)
+		rc = gs_fail(err, GS_EINVAL, "--profile: check tries one file, not a folder");
 	if (!rc)
-		rc = compare(&c, err);
-	if (!rc)
-		rc = try_profile(&c, err);
+		rc = lnx_kernel_find(g, regs, g->vcpu_count, &source->hints, &c.k, err);
+	if (!rc) {
+		compare(&c);
+		if (retype(&c, err))
+			rc = try_capture(&c, err);
+	}
+	lnx_kernel_destroy(c.k);
 	if (rc)
 		return cli_error(err);
 	return conclude(&c);

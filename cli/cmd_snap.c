@@ -262,6 +262,9 @@ static enum gs_code capture_source(const struct cli_snap_options *o,
 		rc = ss_capture(session, &request, result_out, err);
 	if (!rc)
 		cli_kernel_say(ss_session_kernel(session));
+	if (!rc && !o->quiet && !ss_session_kernel(session))
+		gs_log(GS_LOG_ERROR, "no kernel is found: %s",
+		       ss_session_why_no_kernel(session)->text);
 	ss_session_destroy(session);
 	return rc;
 }

@@ -23,8 +23,9 @@ const char *cli_run_reason_name(enum cli_run_reason reason);
 
 struct cli_run_options {
 	const char *kernel;
-	const char *initrd; /* NULL: none */
-	const char *append; /* NULL: none */
+	const char *initrd;  /* NULL: none */
+	const char *profile; /* file or folder; NULL: those installed */
+	const char *append;  /* NULL: none */
 	uint64_t memory;
 	uint32_t cpus;
 	uint32_t clusters;

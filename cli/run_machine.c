@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "cli/cli.h"
+#include "cli/profiles.h"
 #include "cli/run.h"
 #include "control/server.h"
 #include "control/worker.h"
@@ -38,6 +39,8 @@ struct run {
 	uv_loop_t loop;
 	bool have_loop;
 	struct cli_console console;
+	struct cli_profiles profiles;
+	struct lnx_hints hints;
 	struct vmm *vm;
 	struct ss_session *session;
 	struct ctl_btlogs *btlogs;
@@ -427,9 +430,10 @@ static enum gs_code machine_create(struct run *r, struct gs_error *err)
 					    .remember = true };
 	if (!rc)
 		rc = ss_session_create_with(vmm_guest(r->vm), &options, &r->session, err);
-	if (!rc)
-		rc = ctl_btlogs_create(vmm_guest(r->vm), NULL, 0, &r->btlogs, err);
-	return rc;
+	if (rc)
+		return rc;
+	ss_session_hint(r->session, &r->hints);
+	return ctl_btlogs_create(vmm_guest(r->vm), &r->hints, 0, &r->btlogs, err);
 }
 
 static enum gs_code control_create(struct run *r, struct gs_error *err)
@@ -439,6 +443,7 @@ static enum gs_code control_create(struct run *r, struct gs_error *err)
 		.capture = capture,
 		.arg = r,
 		.session = r->session,
+		.hints = r->hints,
 		.btlogs = r->btlogs,
 	};
 	enum gs_code rc = ctl_worker_create(&r->loop, &worker, &r->worker, err);
@@ -483,7 +488,9 @@ static int start(struct run *r)
 		(void)cli_error(&err);
 		return CLI_EXIT_OUTPUT;
 	}
-	enum gs_code rc = loop_start(r, &err);
+	enum gs_code rc = cli_profiles_open(r->o->profile, &r->profiles, &r->hints, &err);
+	if (!rc)
+		rc = loop_start(r, &err);
 	if (!rc)
 		rc = machine_create(r, &err);
 	if (!rc)
@@ -534,6 +541,7 @@ static void run_destroy(struct run *r)
 	ctl_btlogs_destroy(r->btlogs);
 	vmm_destroy(r->vm);
 	ss_session_destroy(r->session);
+	cli_profiles_close(&r->profiles);
 	cli_console_close(&r->console);
 	if (r->have_loop)
 		(void)uv_loop_close(&r->loop); /* nothing is open: all was closed and run */

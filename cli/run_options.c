@@ -41,6 +41,7 @@ enum {
 	KEY_TIMEOUT,
 	KEY_SNAPSHOT_ON,
 	KEY_SNAPSHOT,
+	KEY_PROFILE,
 };
 
 static const struct argp_option options[] = {
@@ -59,6 +60,8 @@ static const struct argp_option options[] = {
 	{ "console-buffer", KEY_CONSOLE_BUFFER, "SIZE", 0,
 	  "Output kept for a slow reader before some is lost (default: 4M)", 2 },
 	{ NULL, 0, NULL, 0, "From outside", 3 },
+	{ "profile", KEY_PROFILE, "FILE|FOLDER", 0,
+	  "Structure layouts, for a kernel without type information", 3 },
 	{ "control", KEY_CONTROL, "PATH", 0, "Serve snap and status on a Unix socket", 3 },
 	{ "until", KEY_UNTIL, "REGEX", 0, "End, successfully, when a line of the console matches",
 	  3 },
@@ -162,6 +165,7 @@ static error_t parse_key(int key, char *arg, struct argp_state *state)
 	case KEY_KERNEL: o->kernel = arg; return 0;
 	case KEY_INITRD: o->initrd = arg; return 0;
 	case KEY_APPEND: o->append = arg; return 0;
+	case KEY_PROFILE: o->profile = arg; return 0;
 	case KEY_CONTROL: o->control = arg; return 0;
 	case KEY_SNAPSHOT: o->snapshot = arg; return 0;
 	case KEY_MEMORY:

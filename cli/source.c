@@ -107,8 +107,8 @@ enum gs_code cli_source_open(const struct cli_source_options *o, uint64_t answer
 	struct cli_source s = { 0 };
 	enum gs_code rc = o->image ? lnx_reference_open(o->image, &s.reference, err) : GS_OK;
 
-	if (!rc && o->profile)
-		rc = lnx_profile_open(o->profile, &s.profile, err);
+	if (!rc)
+		rc = cli_profiles_open(o->profile, &s.profiles, &s.hints, err);
 	if (!rc)
 		rc = open_guest(o, answer_ns, wait_ns, &s.guest, err);
 	if (rc) {
@@ -116,7 +116,6 @@ enum gs_code cli_source_open(const struct cli_source_options *o, uint64_t answer
 		return rc;
 	}
 	s.hints.reference = s.reference;
-	s.hints.profile = s.profile;
 	s.hints.vmcoreinfo = guest_dump_vmcoreinfo(&s.guest, &s.hints.vmcoreinfo_size);
 	*source_out = s;
 	return GS_OK;
@@ -126,7 +125,7 @@ void cli_source_close(struct cli_source *s)
 {
 	guest_source_close(&s->guest);
 	lnx_reference_destroy(s->reference);
-	lnx_profile_destroy(s->profile);
+	cli_profiles_close(&s->profiles);
 	*s = (struct cli_source){ 0 };
 }
 
@@ -138,6 +137,24 @@ void cli_source_say(const struct guest_source *s, const char *lead)
 		s->guest->source, s->guest->vcpu_count,
 		cli_format_size(guest_ram_size(s->guest), size), s->access, *s->note ? "; " : "",
 		s->note);
+}
+
+static void say_types(const struct lnx_found *f)
+{
+	static const char *const why[] = {
+		[LNX_PROFILE_OF_ANY] = "not known whether of this kernel",
+		[LNX_PROFILE_OTHER] = "of another kernel",
+		[LNX_PROFILE_SAME_BANNER] = "it has this kernel's banner",
+		[LNX_PROFILE_SAME_BUILD_ID] = "it has this kernel's build id",
+	};
+	char took[CLI_TEXT_MAX];
+
+	cli_format_duration(f->types_ns, took);
+	if (f->types_by == LNX_BY_PROFILE)
+		gs_log(GS_LOG_INFO, "types: the profile %s, %s (%s)", f->profile,
+		       why[f->profile_match], took);
+	else
+		gs_log(GS_LOG_INFO, "types: %s (%s)", lnx_way_name(f->types_by), took);
 }
 
 void cli_kernel_say(const struct lnx_kernel *k)
@@ -160,8 +177,7 @@ void cli_kernel_say(const struct lnx_kernel *k)
 	       f->place_by == LNX_BY_SCAN ? "a page directory in the image"
 					  : lnx_way_name(f->place_by),
 	       cli_format_duration(f->place_ns, took));
-	gs_log(GS_LOG_INFO, "types: %s (%s)", lnx_way_name(f->types_by),
-	       cli_format_duration(f->types_ns, took));
+	say_types(f);
 	gs_log(GS_LOG_INFO, "roots: init_task at %#" PRIx64 " (%s); vCPUs that prove it: %d",
 	       lnx_init_task(k).a, cli_format_duration(f->roots_ns, took), f->evidence);
 }

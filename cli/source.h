@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "introspect/guest/source.h"
+#include "cli/profiles.h"
 #include "cli/remote.h"
 #include "introspect/linux/linux.h"
 
@@ -24,7 +25,7 @@ struct cli_source {
 	struct guest_source guest;
 	struct lnx_hints hints;
 	struct lnx_reference *reference;
-	struct lnx_profile *profile;
+	struct cli_profiles profiles;
 };
 
 enum {
@@ -46,7 +47,7 @@ enum {
 	{ "ram-base", CLI_KEY_RAM_BASE, "ADDRESS", 0, "The dump is bare RAM, from this guest-physical address on", 2 }, \
 	{ "image", CLI_KEY_IMAGE, "FILE", 0, "The guest's kernel image, to tell it from others in memory", 2 }, \
 	{ "vmlinux", CLI_KEY_IMAGE, "FILE", 0, "The same as an ELF file", 2 }, \
-	{ "profile", CLI_KEY_PROFILE, "FILE", 0, "Structure layouts, for a kernel without type information", 2 }
+	{ "profile", CLI_KEY_PROFILE, "FILE|FOLDER", 0, "Structure layouts, for a kernel without type information", 2 }
 /* clang-format on */
 
 /** Take one of CLI_SOURCE_OPTIONS; ARGP_ERR_UNKNOWN for other keys. */
@@ -83,7 +84,7 @@ void cli_source_close(struct cli_source *s);
 /** "memory: shared memory backend; note" on standard error, after @p lead. */
 void cli_source_say(const struct guest_source *s, const char *lead);
 
-/** How a kernel was found, on standard error: a line for each step. @p k may be NULL. */
+/** How a kernel was found, on standard error: a line for each step. @p k may be NULL: nothing. */
 void cli_kernel_say(const struct lnx_kernel *k);
 
 #endif

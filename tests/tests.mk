@@ -61,9 +61,21 @@ else
   ARM64_CC := aarch64-linux-gnu-gcc --sysroot=$(CURDIR)/$(SYSROOT)
 endif
 
+SYSROOT_PACKAGES := linux-image-cloud-arm64 busybox-static
+ifneq ($(HOST_ARCH),aarch64)
+  SYSROOT_PACKAGES += libc6-dev libzstd-dev zlib1g-dev libcapstone-dev libfdt-dev libbpf-dev libelf-dev libdw-dev \
+                      libjansson-dev libuv1-dev liburcu-dev check libsubunit-dev libseccomp-dev
+endif
+SYSROOT_PACKAGES := $(strip $(SYSROOT_PACKAGES))
+
+# One that was fetched for another list of packages, by an older tree, is fetched again: the file has the list.
+.PHONY: sysroot-is-old
+ifneq ($(file <$(SYSROOT)/.complete),$(SYSROOT_PACKAGES))
+  $(SYSROOT)/.complete: sysroot-is-old
+endif
 $(SYSROOT)/.complete:
 	$(call say,FETCH,$(SYSROOT))
-	$(Q)tests/testbed/sysroot
+	$(Q)tests/testbed/sysroot $(SYSROOT_PACKAGES)
 
 $T/bin/workload: $(addprefix tests/guest/,workload.c waits.c listing.c mix.c workload.h) $(SYSROOT)/.complete
 	@mkdir -p $(@D)
@@ -189,7 +201,13 @@ check-dumps: $T/dumps/small.made
 	$(call dump_workers,release) 5 $(DUMP_KINDS:%=$T/dumps/%-small) || status=1; \
 	tests/e2e/dumps/damage $T/dumps small --part 5 --keep $(BUILD)/tests/damaged || status=1; \
 	tests/e2e/dumps/qemu-dumps $(call unit_program,asan,guest) || status=1; \
+	tests/e2e/dumps/profiles $T/dumps $T/kernels/cloud || status=1; \
 	exit $$status
+
+# of those kernels whose profiles are shipped; to add one, give its vmlinux or Image to tools/guest-profiles
+.PHONY: guest-profiles
+guest-profiles: all $T/kernels/cloud $T/kernels/full ## make the profiles that are shipped anew
+	$(Q)tools/guest-profiles $B/guestshot guest-profiles $(filter $T/kernels/%,$^)
 
 .PHONY: dumps-truth
 dumps-truth: ## captures of dumps of guests with up to 10,000 threads, judged by the guests, and with 1 to 8 workers

@@ -19,7 +19,7 @@ const char *lnx_way_name(enum lnx_way way)
 		[LNX_BY_SAMPLING] = "samples of memory",
 		[LNX_BY_SCAN] = "a scan of memory",
 		[LNX_BY_BTF] = "the kernel's BTF",
-		[LNX_BY_PROFILE] = "the profile given",
+		[LNX_BY_PROFILE] = "a profile",
 	};
 
 	return way < LNX_WAYS ? names[way] : "?";

@@ -122,6 +122,12 @@ GS_MUST_USE enum gs_code lnx_find_place(struct lnx_finder *f);
 GS_MUST_USE enum gs_code lnx_find_layout(struct lnx_finder *f);
 GS_MUST_USE enum gs_code lnx_find_roots(struct lnx_finder *f);
 
+/** Have a kernel take the types of a profile. What follows of them is to be found anew. */
+void lnx_take_profile(struct lnx_kernel *k, const struct lnx_profile *profile);
+
+/** Decide in which pieces a task is read. @return GS_OK; GS_ETOOBIG, with f->err */
+GS_MUST_USE enum gs_code lnx_plan_spans(struct lnx_finder *f);
+
 /** Tables a vCPU may use for kernel addresses: its TTBR1, and what is some pages on from it. */
 #define LNX_TABLES_PER_VCPU 3
 

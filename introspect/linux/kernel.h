@@ -7,6 +7,7 @@
 
 #include "introspect/linux/kallsyms.h"
 #include "introspect/linux/linux.h"
+#include "introspect/linux/reference.h"
 #include "introspect/linux/types.h"
 
 /* Half-open range of addresses; empty when the kernel lacks the symbols. */
@@ -62,6 +63,7 @@ struct lnx_kernel {
 	uint32_t spans;
 
 	struct lnx_found found;
+	char profile[LNX_PROFILE_NAME]; /* that found.profile points to */
 	char banner[LNX_BANNER_MAX];
 	char release[65]; /* __NEW_UTS_LEN + 1 */
 };

@@ -170,10 +170,42 @@ enum gs_code lnx_scan(struct lnx_finder *f, gpa_t start, gpa_t end, lnx_look_fn 
 	return GS_OK;
 }
 
-static void take_profile(struct lnx_finder *f)
+void lnx_take_profile(struct lnx_kernel *k, const struct lnx_profile *profile)
 {
-	f->k->types = f->hints->profile->types;
-	f->k->found.types_by = LNX_BY_PROFILE;
+	k->types = profile->types;
+	memcpy(k->profile, profile->name, sizeof(k->profile));
+	k->found.types_by = LNX_BY_PROFILE;
+	k->found.profile = k->profile;
+	k->found.profile_match = lnx_profile_match(profile, k);
+}
+
+/* The one that was named: those of another build would be wrong without a sign. */
+static enum gs_code take_named_profile(struct lnx_finder *f)
+{
+	const struct lnx_profile *profile = f->hints->profile;
+
+	lnx_take_profile(f->k, profile);
+	if (f->k->found.profile_match != LNX_PROFILE_OTHER)
+		return GS_OK;
+	return gs_fail(f->err, GS_EMALFORMED,
+		       "profile %s is made for another kernel, as its %s says: make one of this "
+		       "kernel's vmlinux (guestshot profile make)",
+		       profile->name,
+		       profile->has_build_id && lnx_is_build_id(f->k->build_id) ? "build id"
+										: "banner");
+}
+
+/* One that is made for this kernel. */
+static enum gs_code take_chosen_profile(struct lnx_finder *f)
+{
+	struct lnx_profile *profile;
+	enum gs_code rc = lnx_profile_choose(f->hints->profiles, f->k, &profile, f->err);
+
+	if (rc)
+		return gs_wrap(f->err, rc, "the kernel has no usable type information");
+	lnx_take_profile(f->k, profile);
+	lnx_profile_destroy(profile);
+	return GS_OK;
 }
 
 /* The kernel itself has none, or they cannot be read: what was given for this case. */
@@ -187,7 +219,9 @@ static enum gs_code take_given_types(struct lnx_finder *f, const struct rodata_s
 		f->k->types = hints->reference->types;
 		f->k->found.types_by = LNX_BY_REFERENCE;
 	} else if (hints->profile) {
-		take_profile(f);
+		return take_named_profile(f);
+	} else if (hints->profiles) {
+		return take_chosen_profile(f);
 	} else if (s->tried) {
 		return s->types_rc;
 	} else {
@@ -213,10 +247,6 @@ static enum gs_code find_types(struct lnx_finder *f)
 		rc = lnx_data_end(f, &s.data);
 	if (rc)
 		return rc;
-	if (f->hints->profile && f->hints->prefers_profile) {
-		take_profile(f);
-		return GS_OK;
-	}
 	if (s.types || s.types_rc == GS_ENOSPC)
 		return s.types_rc;
 	return take_given_types(f, &s);
@@ -235,12 +265,13 @@ static int compare_spans(const void *a, const void *b)
  * Merge the members' places into few copies: a gap of up to a cache line costs less than another
  * one.
  */
-static enum gs_code plan_spans(struct lnx_finder *f)
+enum gs_code lnx_plan_spans(struct lnx_finder *f)
 {
 	struct lnx_kernel *k = f->k;
 	struct lnx_span all[LNX_M_TASK_LAST + 1];
 	uint32_t n = 0;
 
+	k->spans = 0;
 	if (k->types.task_size > LNX_TASK_SIZE_MAX)
 		return gs_fail(f->err, GS_ETOOBIG, "task_struct of %" PRIu32 " bytes",
 			       k->types.task_size);
@@ -269,5 +300,5 @@ enum gs_code lnx_find_layout(struct lnx_finder *f)
 
 	if (!rc)
 		rc = find_types(f);
-	return rc ? rc : plan_spans(f);
+	return rc ? rc : lnx_plan_spans(f);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What profiles are made of: BTF, symbol files. Private to introspect/linux. */
+/* What profiles are made of: BTF, DWARF, symbol files. Private to introspect/linux. */
 #ifndef INTROSPECT_LINUX_LAYOUTS_H
 #define INTROSPECT_LINUX_LAYOUTS_H
 
@@ -51,16 +51,43 @@ static inline void lnx_layouts_close(struct lnx_layouts *l)
 GS_MUST_USE enum gs_code lnx_layouts_open_btf(const void *blob, size_t size,
 					      struct lnx_layouts *layouts_out,
 					      struct gs_error *err);
+/** @param fd an ELF file; borrowed until the end */
+GS_MUST_USE enum gs_code lnx_layouts_open_dwarf(int fd, struct lnx_layouts *layouts_out,
+						struct gs_error *err);
 /** @param text what Volatility 3 reads; borrowed for the call */
 GS_MUST_USE enum gs_code lnx_layouts_open_symbol_file(const char *text, size_t size,
 						      struct lnx_layouts *layouts_out,
 						      struct gs_error *err);
+
+/** Longest name of a member or an enumerator, NUL included. */
+#define LNX_NAME_SIZE 128
+
+/**
+ * A member by its place in the table of types.c.
+ *
+ * @param path_out the name it has here: of alternatives, the first that is there
+ * @return false: it has none
+ */
+GS_MUST_USE bool lnx_layouts_member(const struct lnx_layouts *l, enum lnx_member m,
+				    char path_out[static LNX_NAME_SIZE],
+				    struct lnx_field *field_out);
+
+/** The same for a counter's enumerator in the enumeration of nodes, or of zones. */
+GS_MUST_USE bool lnx_layouts_counter(const struct lnx_layouts *l, bool of_nodes, enum lnx_counter c,
+				     char name_out[static LNX_NAME_SIZE], uint32_t *index_out);
+
+/** All that the tables ask for. @return as lnx_types_read() */
+GS_MUST_USE enum gs_code lnx_layouts_read(const struct lnx_layouts *l, struct lnx_types *types_out,
+					  struct gs_error *err);
 
 /** The version of the form (docs/profiles.md). */
 #define LNX_PROFILE_VERSION 1
 
 /** The profile of all that is asked for and there. Returned: json_decref(); NULL: out of memory. */
 json_t *lnx_profile_of(const struct lnx_layouts *l);
+
+/** The first banner in @p size bytes. @param banner_out room for LNX_BANNER_MAX; left alone: none */
+void lnx_banner_find(const uint8_t *bytes, size_t size, char *banner_out);
 
 /** What a profile says, checked. @return as lnx_profile_open(), but for the file */
 GS_MUST_USE enum gs_code lnx_profile_take(const json_t *root, struct lnx_types *types_out,

@@ -49,8 +49,9 @@ struct lnx_hints {
 	const char *vmcoreinfo; /* the kernel's own text, as a dump carries it; NULL: none */
 	size_t vmcoreinfo_size;
 	const struct lnx_reference *reference;
-	const struct lnx_profile *profile; /* for a kernel without BTF */
-	bool prefers_profile;		   /* take it for one that has BTF, too: to try it */
+	/* for a kernel without types: the profile, or a folder in which to look for one; NULL: none */
+	const struct lnx_profile *profile;
+	const char *profiles;
 };
 
 /** How a thing was found, in the order in which it is tried. */
@@ -61,7 +62,7 @@ enum lnx_way {
 	LNX_BY_SAMPLING, /* a look every 64 KiB of RAM for ascending words: the symbols' offsets */
 	LNX_BY_SCAN,	 /* all of RAM; of a place: page directories in the image */
 	LNX_BY_BTF,	 /* the kernel's own type information */
-	LNX_BY_PROFILE,	 /* --profile */
+	LNX_BY_PROFILE,	 /* one that was given, or found in a folder */
 	LNX_WAYS
 };
 
@@ -108,9 +109,20 @@ bool lnx_linear_offset(const struct lnx_kernel *k, const struct guest *g, uint64
 bool lnx_vmcoreinfo_find(const struct guest *g, const struct lnx_kernel *k,
 			 char text_out[static LNX_VMCOREINFO_MAX], size_t *size_out);
 
+/** Whether a profile says of what kernel it is, and it is this one. */
+enum lnx_profile_match {
+	LNX_PROFILE_OF_ANY, /* it says nothing that could be compared */
+	LNX_PROFILE_OTHER,
+	LNX_PROFILE_SAME_BANNER,
+	LNX_PROFILE_SAME_BUILD_ID,
+};
+
 /** How a kernel was found. */
 struct lnx_found {
 	enum lnx_way symbols_by, place_by, types_by;
+	const char *
+		profile; /* with LNX_BY_PROFILE its file, as long as the kernel; cut if it is long */
+	enum lnx_profile_match profile_match; /* why it was taken */
 	gpa_t symbols_at;    /* of the token table; of a reference: of the first bytes recognised */
 	uint32_t candidates; /* symbol tables that were looked at */
 	int evidence;	     /* vCPUs that speak for it, less those that run something else */
@@ -169,10 +181,19 @@ struct lnx_difference {
 uint32_t lnx_profile_compare(const struct lnx_profile *profile, const struct lnx_kernel *k,
 			     void (*visit)(const struct lnx_difference *d, void *arg), void *arg);
 
-/** Whether a profile says of what kernel it is, and it is this one. */
-enum lnx_profile_match { LNX_PROFILE_OF_ANY, LNX_PROFILE_SAME, LNX_PROFILE_OTHER };
 enum lnx_profile_match lnx_profile_match(const struct lnx_profile *profile,
 					 const struct lnx_kernel *k);
+
+/**
+ * Have a kernel that was found by whatever types take those of a profile instead, made for it or not.
+ *
+ * @param k       its symbols and place stay; after an error good for lnx_kernel_destroy() alone
+ * @param g, regs, n  as for lnx_kernel_find()
+ * @return GS_OK; GS_ENOENT, GS_ETOOBIG: with these types no task is found
+ */
+GS_MUST_USE enum gs_code lnx_kernel_retype(struct lnx_kernel *k, const struct lnx_profile *profile,
+					   struct guest *g, const struct guest_vcpu_regs *regs,
+					   uint32_t n, struct gs_error *err);
 
 /** NULL is fine. */
 void lnx_kernel_destroy(struct lnx_kernel *k);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -164,9 +165,8 @@ static enum gs_code take_origin(const json_t *root, struct lnx_profile *profile,
 }
 
 /* Refuses what is no file of a profile's size, so that the parser does not have to. */
-static enum gs_code load_file(const char *path, json_t **root_out, struct gs_error *err)
+static enum gs_code load_file(int fd, const char *path, json_t **root_out, struct gs_error *err)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
 	json_error_t why;
 
@@ -185,11 +185,11 @@ static enum gs_code load_file(const char *path, json_t **root_out, struct gs_err
 	return GS_OK;
 }
 
-enum gs_code lnx_profile_open(const char *path, struct lnx_profile **profile_out,
+enum gs_code lnx_profile_read(int fd, const char *name, struct lnx_profile **profile_out,
 			      struct gs_error *err)
 {
 	json_t *root = NULL;
-	enum gs_code rc = load_file(path, &root, err);
+	enum gs_code rc = load_file(fd, name, &root, err);
 
 	if (rc)
 		return rc;
@@ -201,10 +201,18 @@ enum gs_code lnx_profile_open(const char *path, struct lnx_profile **profile_out
 	json_decref(root);
 	if (rc) {
 		free(profile);
-		return gs_wrap(err, rc, "profile %s", path);
+		return gs_wrap(err, rc, "profile %s", name);
 	}
+	snprintf(profile->name, sizeof(profile->name), "%s", name);
 	*profile_out = profile;
 	return GS_OK;
+}
+
+enum gs_code lnx_profile_open(const char *path, struct lnx_profile **profile_out,
+			      struct gs_error *err)
+{
+	return lnx_profile_read(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), path, profile_out,
+				err);
 }
 
 void lnx_profile_destroy(struct lnx_profile *profile)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "introspect/linux/finder.h"
 #include "introspect/linux/kernel.h"
 #include "introspect/linux/reference.h"
 
@@ -121,13 +122,31 @@ static bool is_same_banner(const char *a, const char *b)
 enum lnx_profile_match lnx_profile_match(const struct lnx_profile *profile,
 					 const struct lnx_kernel *k)
 {
-	bool same;
-
 	if (profile->has_build_id && lnx_is_build_id(k->build_id))
-		same = !memcmp(profile->build_id, k->build_id, LNX_BUILD_ID);
-	else if (*profile->banner && *k->banner)
-		same = is_same_banner(profile->banner, k->banner);
-	else
-		return LNX_PROFILE_OF_ANY;
-	return same ? LNX_PROFILE_SAME : LNX_PROFILE_OTHER;
+		return memcmp(profile->build_id, k->build_id, LNX_BUILD_ID)
+			       ? LNX_PROFILE_OTHER
+			       : LNX_PROFILE_SAME_BUILD_ID;
+	if (*profile->banner && *k->banner)
+		return is_same_banner(profile->banner, k->banner) ? LNX_PROFILE_SAME_BANNER
+								  : LNX_PROFILE_OTHER;
+	return LNX_PROFILE_OF_ANY;
+}
+
+enum gs_code lnx_kernel_retype(struct lnx_kernel *k, const struct lnx_profile *profile,
+			       struct guest *g, const struct guest_vcpu_regs *regs, uint32_t n,
+			       struct gs_error *err)
+{
+	static const struct lnx_hints none;
+	struct gs_error own = { 0 }; /* the steps report into it, whether the caller asks or not */
+	struct lnx_finder f = {
+		.g = g, .regs = regs, .vcpus = n, .hints = &none, .err = &own, .k = k
+	};
+
+	lnx_take_profile(k, profile);
+	enum gs_code rc = lnx_plan_spans(&f);
+	if (!rc)
+		rc = lnx_find_roots(&f);
+	if (rc && err)
+		*err = own;
+	return rc;
 }

@@ -14,23 +14,7 @@
 #include "introspect/linux/layouts.h"
 #include "introspect/linux/reference.h"
 
-/* Longest name of a member, NUL included. */
-#define NAME_MAX_SIZE 128
-
 /* --- what a profile has, by the tables of types.c --- */
-
-/* The next of names that '|' separates. @return false: there is no more */
-static bool next_name(const char **names, char name_out[static NAME_MAX_SIZE])
-{
-	const char *name;
-	size_t n;
-
-	if (!lnx_next_name(names, &name, &n) || n >= NAME_MAX_SIZE)
-		return false;
-	memcpy(name_out, name, n);
-	name_out[n] = '\0';
-	return true;
-}
 
 static json_t *place_of(const struct lnx_field *f)
 {
@@ -61,19 +45,14 @@ static json_t *members_in(const struct lnx_layouts *l, json_t *structs, const ch
 static bool put_members(const struct lnx_layouts *l, json_t *structs)
 {
 	for (size_t m = 0; m < LNX_MEMBERS; m++) {
-		const struct lnx_member_name name = lnx_member_name((enum lnx_member)m);
-		const char *paths = name.path;
-		char path[NAME_MAX_SIZE];
+		char path[LNX_NAME_SIZE];
 		struct lnx_field field;
 
-		while (next_name(&paths, path)) {
-			if (!l->ops->member(l->priv, name.in, path, &field))
-				continue;
-			json_t *members = members_in(l, structs, name.in);
-			if (members && !put(members, path, place_of(&field)))
-				return false;
-			break;
-		}
+		if (!lnx_layouts_member(l, (enum lnx_member)m, path, &field))
+			continue;
+		json_t *members = members_in(l, structs, lnx_member_name((enum lnx_member)m).in);
+		if (members && !put(members, path, place_of(&field)))
+			return false;
 	}
 	/* that there is one is all that counts */
 	uint32_t size;
@@ -93,20 +72,15 @@ static bool put_percpu(const struct lnx_layouts *l, json_t *percpu)
 	return true;
 }
 
-static bool put_counters(const struct lnx_layouts *l, const char *in, json_t *values)
+static bool put_counters(const struct lnx_layouts *l, bool of_nodes, json_t *values)
 {
 	for (size_t c = 0; c < LNX_COUNTERS; c++) {
-		const char *names = lnx_counter_name((enum lnx_counter)c);
-		char name[NAME_MAX_SIZE];
+		char name[LNX_NAME_SIZE];
 		uint32_t value;
 
-		while (next_name(&names, name)) {
-			if (!l->ops->enumerator(l->priv, in, name, &value))
-				continue;
-			if (!put(values, name, json_integer(value)))
-				return false;
-			break;
-		}
+		if (lnx_layouts_counter(l, of_nodes, (enum lnx_counter)c, name, &value) &&
+		    !put(values, name, json_integer(value)))
+			return false;
 	}
 	return true;
 }
@@ -131,7 +105,7 @@ json_t *lnx_profile_of(const struct lnx_layouts *l)
 	json_t *zone = json_object(), *node = json_object();
 	bool ok = root && structs && percpu && zone && node && put_origin(l, root) &&
 		  put_members(l, structs) && put_percpu(l, percpu) &&
-		  put_counters(l, LNX_ZONE_ENUM, zone) && put_counters(l, LNX_NODE_ENUM, node);
+		  put_counters(l, false, zone) && put_counters(l, true, node);
 	json_t *enums =
 		ok ? json_pack("{s:O, s:O}", LNX_ZONE_ENUM, zone, LNX_NODE_ENUM, node) : NULL;
 
@@ -157,29 +131,33 @@ static bool is_of_vdso(size_t note, const void *arg)
 	return !memcmp(image + (note & ~(size_t)4095), ELFMAG, SELFMAG);
 }
 
-static void describe(const struct lnx_reference *image, struct lnx_layouts *l)
+void lnx_banner_find(const uint8_t *bytes, size_t size, char *banner_out)
 {
-	const uint8_t *p = image->image, *end = image->image + image->size;
+	const uint8_t *p = bytes, *end = bytes + size;
 
-	lnx_build_id_look(p, image->size, is_of_vdso, p, l->build_id);
-	l->has_build_id = lnx_is_build_id(l->build_id);
 	for (; end - p >= LNX_BANNER_MAX; p++) {
 		p = memchr(p, 'L', (size_t)(end - p));
 		if (!p || end - p < LNX_BANNER_MAX)
 			return;
 		if (lnx_is_banner((const char *)p)) {
-			lnx_banner_take((const char *)p, LNX_BANNER_MAX, l->banner);
+			lnx_banner_take((const char *)p, LNX_BANNER_MAX, banner_out);
 			return;
 		}
 	}
+}
+
+static void describe(const struct lnx_reference *image, struct lnx_layouts *l)
+{
+	lnx_build_id_look(image->image, image->size, is_of_vdso, image->image, l->build_id);
+	l->has_build_id = lnx_is_build_id(l->build_id);
+	lnx_banner_find(image->image, image->size, l->banner);
 }
 
 /* The first that has the structure without which nothing goes; else what the last one lacked. */
 static enum gs_code open_btf(const struct lnx_reference *image, struct lnx_layouts *l,
 			     struct gs_error *err)
 {
-	enum gs_code rc = gs_fail(err, GS_ENOENT,
-				  "has no type information (built without CONFIG_DEBUG_INFO_BTF?)");
+	enum gs_code rc = gs_fail(err, GS_ENOENT, "has no type information: neither DWARF nor BTF");
 	size_t at = 0, blob;
 	uint32_t size;
 
@@ -250,6 +228,13 @@ static enum gs_code open_input(int fd, uint64_t size, struct lnx_layouts *l, str
 		return gs_fail(err, GS_ENOTSUP, "is compressed with xz: unpack it first (xz -dk)");
 	if (magic[strspn(magic, " \t\r\n")] == '{')
 		return open_symbol_file(fd, size, l, err);
+	/* DWARF tells more than BTF, which lacks places of per-CPU variables up to 5.10 */
+	if (!memcmp(magic, ELFMAG, SELFMAG)) {
+		enum gs_code rc = lnx_layouts_open_dwarf(fd, l, err);
+
+		if (rc != GS_ENOENT)
+			return rc;
+	}
 	return open_image(fd, size, l, err);
 }
 

@@ -23,8 +23,12 @@ struct lnx_reference {
 	struct lnx_types types;
 };
 
-/** The types that --profile gave. */
+/** Longest name of a profile's file that is kept, NUL included: for messages. */
+#define LNX_PROFILE_NAME 256
+
+/** Types from a file. */
 struct lnx_profile {
+	char name[LNX_PROFILE_NAME]; /* of the file; a long one is cut */
 	struct lnx_types types;
 	char banner[LNX_BANNER_MAX]; /* of the kernel it was made for; "": not said */
 	bool has_build_id;
@@ -39,6 +43,29 @@ struct lnx_profile {
  */
 GS_MUST_USE enum gs_code lnx_image_load(int fd, uint64_t size, struct lnx_reference *ref_out,
 					struct gs_error *err);
+
+/**
+ * The profile in a folder that is made for a kernel: by build id, else by banner. Of several the first by
+ * the name of the file.
+ *
+ * @param folder      its files *.json are looked at, up to LNX_PROFILES_MAX
+ * @param profile_out returned: free with lnx_profile_destroy()
+ * @return GS_OK; GS_ENOENT: there is none, the text says how many others; GS_EMALFORMED: the one there
+ *         is cannot be used; GS_ENOSPC: out of memory
+ */
+GS_MUST_USE enum gs_code lnx_profile_choose(const char *folder, const struct lnx_kernel *k,
+					    struct lnx_profile **profile_out, struct gs_error *err);
+#define LNX_PROFILES_MAX 1024
+
+/**
+ * Read one of a folder's files.
+ *
+ * @param name  as messages have it
+ * @param fd    taken: closed in any case; negative: errno says why
+ * @return as lnx_profile_open()
+ */
+GS_MUST_USE enum gs_code lnx_profile_read(int fd, const char *name,
+					  struct lnx_profile **profile_out, struct gs_error *err);
 
 /* Headers of BTF that are tried; a kernel has one. */
 #define LNX_BTF_TRIES_MAX 64

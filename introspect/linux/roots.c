@@ -205,6 +205,9 @@ enum gs_code lnx_find_roots(struct lnx_finder *f)
 	 */
 	k->thread_size = gs_max(UINT64_C(16) << 10, UINT64_C(1) << k->regime.half[1].granule_bits);
 	lnx_view_init(&v, k, f->g);
+	/* those that other types led to */
+	k->entry_task = k->irq_stack_ptr = k->overflow_stack = k->init_task = GVA(0);
+	k->runqueues_count = k->module_lists = 0;
 	find_percpu(k, &v);
 	find_runqueues(k, &v);
 	find_module_list(k, &v);

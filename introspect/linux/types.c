@@ -2,6 +2,8 @@
 /* Structure layouts from the kernel's own BTF. */
 #include "introspect/linux/types.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <bpf/btf.h>
@@ -312,35 +314,55 @@ static bool find_path(const struct btf *btf, const struct btf_type *type, const 
 	return true;
 }
 
-static bool find_place(const struct btf *btf, const struct btf_type *type, const char *paths,
-		       struct lnx_field *field_out)
-{
-	const char *path;
-	size_t len;
+/* BTF, and the type that was asked for last: members are asked for structure by structure. */
+struct btf_layouts {
+	struct btf *btf;
+	char name[64]; /* "": none yet */
+	uint32_t kind;
+	const struct btf_type *type; /* NULL: there is none of that name */
+};
 
-	while (lnx_next_name(&paths, &path, &len))
-		if (find_path(btf, type, path, len, field_out))
-			return true;
-	return false;
+/* libbpf compares the names of all types: some ms. */
+static const struct btf_type *find_type(struct btf_layouts *b, const char *name, uint32_t kind)
+{
+	if (b->kind == kind && !strcmp(b->name, name))
+		return b->type;
+	int id = btf__find_by_name_kind(b->btf, name, kind);
+	const struct btf_type *type = id > 0 ? btf__type_by_id(b->btf, (uint32_t)id) : NULL;
+	/* a longer name is cut, and asked for anew each time */
+	snprintf(b->name, sizeof(b->name), "%s", name);
+	b->kind = kind;
+	b->type = type;
+	return type;
 }
 
-static const struct btf_type *find_struct(const struct btf *btf, const char *name)
+static bool btf_size_of(void *priv, const char *in, uint32_t *size_out)
 {
-	int id = btf__find_by_name_kind(btf, name, BTF_KIND_STRUCT);
+	const struct btf_type *type = find_type(priv, in, BTF_KIND_STRUCT);
 
-	return id > 0 ? btf__type_by_id(btf, (uint32_t)id) : NULL;
+	if (type)
+		*size_out = type->size;
+	return type != NULL;
+}
+
+static bool btf_member_of(void *priv, const char *in, const char *path, struct lnx_field *field_out)
+{
+	struct btf_layouts *b = priv;
+	const struct btf_type *type = find_type(b, in, BTF_KIND_STRUCT);
+
+	return type && find_path(b->btf, type, path, strlen(path), field_out);
 }
 
 /* The per-CPU section is the only one in the kernel's BTF, and absent before 5.11 or so. */
-static bool find_percpu(const struct btf *btf, const char *wanted, struct lnx_field *field_out)
+static bool btf_percpu_of(void *priv, const char *wanted, struct lnx_field *field_out)
 {
-	int id = btf__find_by_name_kind(btf, ".data..percpu", BTF_KIND_DATASEC);
-	const struct btf_type *sec = id > 0 ? btf__type_by_id(btf, (uint32_t)id) : NULL;
+	struct btf_layouts *b = priv;
+	const struct btf_type *sec = find_type(b, ".data..percpu", BTF_KIND_DATASEC);
 
 	for (uint32_t i = 0; sec && i < btf_vlen(sec); i++) {
 		const struct btf_var_secinfo *info = &btf_var_secinfos(sec)[i];
-		const struct btf_type *var = btf__type_by_id(btf, info->type);
-		const char *name = var ? btf__name_by_offset(btf, var->name_off) : NULL;
+		const struct btf_type *var = btf__type_by_id(b->btf, info->type);
+		const char *name = var ? btf__name_by_offset(b->btf, var->name_off) : NULL;
 
 		if (name && strcmp(name, wanted) == 0) {
 			*field_out = (struct lnx_field){ true, info->offset, info->size };
@@ -350,78 +372,29 @@ static bool find_percpu(const struct btf *btf, const char *wanted, struct lnx_fi
 	return false;
 }
 
-static void read_percpu(const struct btf *btf, struct lnx_types *types)
+static bool btf_enumerator_of(void *priv, const char *in, const char *wanted, uint32_t *value_out)
 {
-	for (size_t p = 0; p < LNX_PERCPUS; p++)
-		(void)find_percpu(btf, percpu_names[p], &types->percpu[p]);
-}
+	struct btf_layouts *b = priv;
+	const struct btf_type *type = find_type(b, in, BTF_KIND_ENUM);
 
-/* Whether a name is one of those in a list that '|' separates. */
-static bool is_among(const char *name, const char *names)
-{
-	const char *one;
-	size_t len;
+	for (uint32_t i = 0; type && i < btf_vlen(type); i++) {
+		const struct btf_enum *e = &btf_enum(type)[i];
+		const char *name = btf__name_by_offset(b->btf, e->name_off);
 
-	while (lnx_next_name(&names, &one, &len))
-		if (strlen(name) == len && memcmp(name, one, len) == 0)
-			return true;
+		if (!name || strcmp(name, wanted) != 0 || e->val < 0 || e->val >= LNX_ELEMENTS_MAX)
+			continue;
+		*value_out = (uint32_t)e->val;
+		return true;
+	}
 	return false;
 }
 
-static const struct btf_type *find_enum(const struct btf *btf, const char *name)
+static void btf_close(void *priv)
 {
-	int id = btf__find_by_name_kind(btf, name, BTF_KIND_ENUM);
+	struct btf_layouts *b = priv;
 
-	return id > 0 ? btf__type_by_id(btf, (uint32_t)id) : NULL;
-}
-
-/* The name of an enumerator that can be an element of an array; NULL: it cannot. */
-static const char *element_name(const struct btf *btf, const struct btf_type *type, uint32_t i,
-				uint32_t *index_out)
-{
-	const struct btf_enum *e = &btf_enum(type)[i];
-
-	if (e->val < 0 || e->val >= LNX_ELEMENTS_MAX)
-		return NULL;
-	*index_out = (uint32_t)e->val;
-	return btf__name_by_offset(btf, e->name_off);
-}
-
-static void read_counters(const struct btf *btf, bool of_nodes, struct lnx_types *types)
-{
-	const struct btf_type *type = find_enum(btf, of_nodes ? LNX_NODE_ENUM : LNX_ZONE_ENUM);
-	uint32_t index;
-
-	for (uint32_t i = 0; type && i < btf_vlen(type); i++) {
-		const char *name = element_name(btf, type, i, &index);
-
-		for (size_t c = 0; name && c < LNX_COUNTERS; c++)
-			if (is_among(name, counters[c]))
-				types->counter[c] = (struct lnx_element){ true, of_nodes, index };
-	}
-}
-
-static enum gs_code read_members(const struct btf *btf, struct lnx_types *types,
-				 struct gs_error *err)
-{
-	const char *in = "";
-	const struct btf_type *type = NULL;
-
-	for (size_t m = 0; m < LNX_MEMBERS; m++) {
-		const struct lnx_member_name *p = &places[m];
-
-		if (strcmp(in, p->in) != 0) {
-			in = p->in;
-			type = find_struct(btf, in);
-		}
-		if ((!type || !find_place(btf, type, p->path, &types->member[m])) && p->needed)
-			return gs_fail(err, GS_ENOENT, "the kernel's type information lacks %s.%s",
-				       p->in, p->path);
-	}
-	types->task_size = find_struct(btf, "task_struct")->size;
-	types->pt_regs_size = find_struct(btf, "pt_regs")->size;
-	types->has_frame_record_meta = find_struct(btf, LNX_FRAME_RECORD_META) != NULL;
-	return GS_OK;
+	btf__free(b->btf);
+	free(b);
 }
 
 static int be_silent(enum libbpf_print_level level, const char *fmt, va_list ap)
@@ -430,79 +403,6 @@ static int be_silent(enum libbpf_print_level level, const char *fmt, va_list ap)
 	(void)fmt;
 	(void)ap;
 	return 0;
-}
-
-static enum gs_code load(const void *data, size_t size, struct btf **btf_out, struct gs_error *err)
-{
-	if (size > 2 * (size_t)BTF_SIZE_MAX + LNX_BTF_HEADER)
-		return gs_fail(err, GS_ETOOBIG, "type information of %zu bytes", size);
-	libbpf_set_print(be_silent);
-	*btf_out = btf__new(data, (uint32_t)size);
-	return *btf_out ? GS_OK
-			: gs_fail(err, GS_EMALFORMED, "the kernel's type information is broken");
-}
-
-enum gs_code lnx_types_read(const void *data, size_t size, struct lnx_types *types_out,
-			    struct gs_error *err)
-{
-	struct lnx_types types = { 0 };
-	struct btf *btf;
-	enum gs_code rc = load(data, size, &btf, err);
-
-	if (rc)
-		return rc;
-	read_percpu(btf, &types);
-	read_counters(btf, false, &types);
-	read_counters(btf, true, &types);
-	rc = read_members(btf, &types, err);
-	btf__free(btf);
-	if (!rc)
-		*types_out = types;
-	return rc;
-}
-
-/* --- the same for those who ask by name: profiles --- */
-
-static bool btf_size_of(void *priv, const char *in, uint32_t *size_out)
-{
-	const struct btf_type *type = find_struct(priv, in);
-
-	if (type)
-		*size_out = type->size;
-	return type != NULL;
-}
-
-static bool btf_member_of(void *priv, const char *in, const char *path, struct lnx_field *field_out)
-{
-	const struct btf_type *type = find_struct(priv, in);
-
-	return type && find_path(priv, type, path, strlen(path), field_out);
-}
-
-static bool btf_percpu_of(void *priv, const char *name, struct lnx_field *field_out)
-{
-	return find_percpu(priv, name, field_out);
-}
-
-static bool btf_enumerator_of(void *priv, const char *in, const char *name, uint32_t *value_out)
-{
-	const struct btf_type *type = find_enum(priv, in);
-	uint32_t index;
-
-	for (uint32_t i = 0; type && i < btf_vlen(type); i++) {
-		const char *have = element_name(priv, type, i, &index);
-
-		if (have && strcmp(have, name) == 0) {
-			*value_out = index;
-			return true;
-		}
-	}
-	return false;
-}
-
-static void btf_close(void *priv)
-{
-	btf__free(priv);
 }
 
 enum gs_code lnx_layouts_open_btf(const void *blob, size_t size, struct lnx_layouts *layouts_out,
@@ -515,12 +415,31 @@ enum gs_code lnx_layouts_open_btf(const void *blob, size_t size, struct lnx_layo
 		.enumerator = btf_enumerator_of,
 		.close = btf_close,
 	};
-	struct btf *btf;
-	enum gs_code rc = load(blob, size, &btf, err);
 
-	if (rc)
-		return rc;
-	layouts_out->priv = btf;
+	if (size > 2 * (size_t)BTF_SIZE_MAX + LNX_BTF_HEADER)
+		return gs_fail(err, GS_ETOOBIG, "type information of %zu bytes", size);
+	struct btf_layouts *b = calloc(1, sizeof(*b));
+	if (!b)
+		return gs_fail(err, GS_ENOSPC, "out of memory");
+	libbpf_set_print(be_silent);
+	b->btf = btf__new(blob, (uint32_t)size);
+	if (!b->btf) {
+		free(b);
+		return gs_fail(err, GS_EMALFORMED, "the kernel's type information is broken");
+	}
+	layouts_out->priv = b;
 	layouts_out->ops = &ops;
 	return GS_OK;
+}
+
+enum gs_code lnx_types_read(const void *data, size_t size, struct lnx_types *types_out,
+			    struct gs_error *err)
+{
+	struct lnx_layouts l = { 0 };
+	enum gs_code rc = lnx_layouts_open_btf(data, size, &l, err);
+
+	if (!rc)
+		rc = lnx_layouts_read(&l, types_out, err);
+	lnx_layouts_close(&l);
+	return rc;
 }

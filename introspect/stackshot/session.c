@@ -97,6 +97,17 @@ void ss_session_hint(struct ss_session *s, const struct lnx_hints *hints)
 	s->hints = *hints;
 }
 
+void ss_session_give_kernel(struct ss_session *s, struct lnx_kernel *k)
+{
+	/* release: pairs with the acquire in take_kernel() */
+	atomic_store_explicit(&s->k, k, memory_order_release);
+}
+
+const struct gs_error *ss_session_why_no_kernel(const struct ss_session *s)
+{
+	return &s->why_no_kernel;
+}
+
 const struct lnx_kernel *ss_session_kernel(const struct ss_session *s)
 {
 	return atomic_load_explicit(&s->k, memory_order_acquire);

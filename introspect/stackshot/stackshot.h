@@ -116,6 +116,16 @@ GS_MUST_USE enum gs_code ss_session_create(struct guest *g, struct ss_session **
 void ss_session_hint(struct ss_session *s, const struct lnx_hints *hints);
 
 /**
+ * Give a session that has none yet the guest's kernel, so that it is not searched for.
+ *
+ * @param k taken
+ */
+void ss_session_give_kernel(struct ss_session *s, struct lnx_kernel *k);
+
+/** Why the last search found no kernel; code GS_OK: none has failed. As long as the session is idle. */
+const struct gs_error *ss_session_why_no_kernel(const struct ss_session *s);
+
+/**
  * Search for the guest's kernel now, so that a capture with a deadline has all of its time for itself.
  *
  * @return GS_OK, also when none is found: captures say why; others from the guest's stop

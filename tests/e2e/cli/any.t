@@ -272,6 +272,7 @@ err guestshot: error: zeros: .*
 # zeros as RAM: no kernel in it; the capture says so
 $ head -c 1048576 /dev/zero >zeros; guestshot snap --core zeros --ram-base 0x40000000 -o x
 code 2
+err guestshot: error: no kernel is found: .*
 err guestshot: raw: 0 vCPUs, 1 MiB; memory: mapped RAM image; no CPU registers .*
 err guestshot: 0 tasks, 0 threads, .* to x; .*incomplete: .*
 
@@ -444,3 +445,13 @@ err *
 $ guestshot profile check --core x --profile missing
 code 66
 err guestshot: error: profile missing: No such file or directory
+
+$ head -c 1048576 /dev/zero >zeros; mkdir folder; guestshot profile check --core zeros --ram-base 0x40000000 --profile folder
+code 64
+err guestshot: error: --profile: check tries one file, not a folder
+
+# a folder is looked into only once a kernel is there
+$ head -c 1048576 /dev/zero >zeros; mkdir folder; guestshot snap --core zeros --ram-base 0x40000000 --profile folder -o x
+code 2
+err guestshot: error: no kernel is found: no kernel symbol table in guest memory .*
+err *

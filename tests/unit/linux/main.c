@@ -18,6 +18,8 @@ int main(void)
 	srunner_add_suite(sr, suite_profile());
 	srunner_add_suite(sr, suite_bad_profile());
 	srunner_add_suite(sr, suite_profile_make());
+	srunner_add_suite(sr, suite_profile_choose());
+	srunner_add_suite(sr, suite_profile_dwarf());
 	srunner_add_suite(sr, suite_list());
 	srunner_add_suite(sr, suite_ahead());
 	srunner_add_suite(sr, suite_task());

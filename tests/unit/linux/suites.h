@@ -16,6 +16,8 @@ Suite *suite_reference(void);
 Suite *suite_profile(void);
 Suite *suite_bad_profile(void);
 Suite *suite_profile_make(void);
+Suite *suite_profile_choose(void);
+Suite *suite_profile_dwarf(void);
 Suite *suite_list(void);
 Suite *suite_ahead(void);
 Suite *suite_task(void);

@@ -70,7 +70,7 @@ static const struct lg_form forms[] = {
 static void expect_profile_of_the_kernel(const char *what)
 {
 	ck_assert_msg(compare() == 0, "%s: %s", what, differences);
-	ck_assert_int_eq(lnx_profile_match(profile, made.k), LNX_PROFILE_SAME);
+	ck_assert_int_eq(lnx_profile_match(profile, made.k), LNX_PROFILE_SAME_BUILD_ID);
 	ck_assert(profile->has_build_id);
 	ck_assert_mem_eq(profile->build_id, lg_build_id, LNX_BUILD_ID);
 	ck_assert_str_eq(profile->banner, lnx_kernel_banner(made.k));
@@ -337,7 +337,7 @@ START_TEST(profile_of_a_symbol_file_is_what_the_kernel_says)
 		// but for the number of the build
 		ck_assert_str_eq(profile->banner,
 				 "Linux version 6.1.0-made-up (someone@somewhere) #7 SMP");
-		ck_assert_int_eq(lnx_profile_match(profile, made.k), LNX_PROFILE_SAME);
+		ck_assert_int_eq(lnx_profile_match(profile, made.k), LNX_PROFILE_SAME_BANNER);
 		lnx_profile_destroy(profile);
 		free(text);
 		done();
@@ -536,17 +536,18 @@ START_TEST(profile_is_told_from_those_of_other_kernels)
 		enum lnx_profile_match match;
 	} rows[] = {
 		{ NULL, NULL, LNX_PROFILE_OF_ANY },
-		{ NULL, own, LNX_PROFILE_SAME },
+		{ NULL, own, LNX_PROFILE_SAME_BUILD_ID },
 		{ NULL, other, LNX_PROFILE_OTHER },
-		{ line, NULL, LNX_PROFILE_SAME },
-		{ "Linux version 6.1.0-made-up (someone@somewhere) # SMP", NULL, LNX_PROFILE_SAME },
+		{ line, NULL, LNX_PROFILE_SAME_BANNER },
+		{ "Linux version 6.1.0-made-up (someone@somewhere) # SMP", NULL,
+		  LNX_PROFILE_SAME_BANNER },
 		{ "Linux version 6.1.0-made-up (someone@somewhere) #1 SMP ", NULL,
 		  LNX_PROFILE_OTHER },
 		{ "Linux version 6.1.1-made-up (someone@somewhere) #1 SMP", NULL,
 		  LNX_PROFILE_OTHER },
 		{ "Linux version 6.1.0", NULL, LNX_PROFILE_OTHER },
 		{ line, other, LNX_PROFILE_OTHER }, // the build id counts
-		{ "another", own, LNX_PROFILE_SAME },
+		{ "another", own, LNX_PROFILE_SAME_BUILD_ID },
 	};
 
 	make(&(struct lg_form){ 0 });
@@ -597,21 +598,54 @@ START_TEST(build_ids_and_banners_that_are_none_are_refused)
 }
 END_TEST
 
-// The kernel has types: they are not used when the profile is to be tried.
-START_TEST(profile_that_is_preferred_is_used_whatever_the_kernel_has)
+static enum gs_code retype(void)
 {
-	struct lnx_hints hints = { .prefers_profile = true };
+	const struct guest *g = &made.g.m.guest;
+
+	err = (struct gs_error){ 0 };
+	return lnx_kernel_retype(made.k, profile, &made.g.m.guest, made.g.m.regs, g->vcpu_count,
+				 &err);
+}
+
+// The kernel has types, and was found by them: it is not searched for anew.
+START_TEST(kernel_takes_the_types_of_a_profile_that_is_tried)
+{
+	static struct lnx_kernel before; // too large for the stack
 
 	make(&(struct lg_form){ 0 });
-	ck_assert_int_eq(find(&hints), GS_OK); // there is none to prefer
-	ck_assert_int_eq(lnx_kernel_found(made.k)->types_by, LNX_BY_BTF);
-	lnx_kernel_destroy(made.k);
+	ck_assert_int_eq(find(NULL), GS_OK);
+	before = *made.k;
 	open_changed(change_much);
-	hints.profile = profile;
-	ck_assert_msg(find(&hints) == GS_OK, "%s", made.err.text);
+	ck_assert_msg(retype() == GS_OK, "%s", err.text);
 	ck_assert_int_eq(lnx_kernel_found(made.k)->types_by, LNX_BY_PROFILE);
+	ck_assert_int_eq(lnx_kernel_found(made.k)->profile_match, LNX_PROFILE_OF_ANY);
 	ck_assert_uint_eq(compare(), 0);
 	ck_assert_uint_eq(made.k->types.pt_regs_size, 400);
+	ck_assert_uint_eq(made.k->init_task.a, before.init_task.a);
+	ck_assert_uint_eq(made.k->runqueues_count, before.runqueues_count);
+	ck_assert_uint_eq(made.k->module_lists, before.module_lists);
+	ck_assert_uint_eq(made.k->entry_task.a, before.entry_task.a);
+	ck_assert_uint_ne(before.irq_stack_ptr.a, 0);
+	ck_assert_uint_eq(made.k->irq_stack_ptr.a, 0); // the profile has it not
+	lnx_profile_destroy(profile);
+	done();
+}
+END_TEST
+
+static void misplace_tasks(json_t *root)
+{
+	json_integer_set(json_object_get(json_object_get(members_in(root, "task_struct"), "tasks"),
+					 "offset"),
+			 500);
+}
+
+START_TEST(kernel_with_types_that_lead_to_no_task_is_of_no_use)
+{
+	make(&(struct lg_form){ 0 });
+	ck_assert_int_eq(find(NULL), GS_OK);
+	open_changed(misplace_tasks);
+	ck_assert_int_eq(retype(), GS_ENOENT);
+	ck_assert_msg(strstr(err.text, "no vCPU executes a task"), "%s", err.text);
 	lnx_profile_destroy(profile);
 	done();
 }
@@ -637,7 +671,8 @@ Suite *suite_profile_make(void)
 	tcase_add_test(tc, each_difference_is_named);
 	tcase_add_test(tc, profile_is_told_from_those_of_other_kernels);
 	tcase_add_test(tc, build_ids_and_banners_that_are_none_are_refused);
-	tcase_add_test(tc, profile_that_is_preferred_is_used_whatever_the_kernel_has);
+	tcase_add_test(tc, kernel_takes_the_types_of_a_profile_that_is_tried);
+	tcase_add_test(tc, kernel_with_types_that_lead_to_no_task_is_of_no_use);
 	suite_add_tcase(s, tc);
 	return s;
 }
