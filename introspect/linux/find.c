@@ -483,6 +483,18 @@ enum gs_code lnx_symbol_at(const struct lnx_kernel *k, gva_t address, struct lnx
 	return GS_OK;
 }
 
+enum gs_code lnx_symbol_at_alias(struct lnx_view *v, gva_t address, struct lnx_symbol *symbol_out)
+{
+	gpa_t pa;
+
+	if (!lnx_is_text(v, address.a & ~UINT64_C(3)) || lnx_translate(v, address, &pa) ||
+	    pa.a + v->k->voffset == address.a ||
+	    lnx_symbol_at(v->k, GVA(pa.a + v->k->voffset), symbol_out))
+		return GS_ENOENT;
+	symbol_out->start += address.a - (pa.a + v->k->voffset);
+	return GS_OK;
+}
+
 enum gs_code lnx_symbol_find(const struct lnx_kernel *k, const char *name, gva_t *address_out)
 {
 	return kallsyms_find(&k->ks, name, &address_out->a);

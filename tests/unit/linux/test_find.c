@@ -498,6 +498,33 @@ START_TEST(symbols_of_addresses_are_those_of_the_kernel_itself)
 }
 END_TEST
 
+START_TEST(text_that_is_mapped_twice_has_its_names_in_both_places)
+{
+	static struct lnx_symbol s;
+	struct lnx_view v;
+
+	make(&forms[1]);
+	ck_assert_int_eq(find(), GS_OK);
+	lnx_view_init(&v, k, &g.m.guest);
+	ck_assert_int_eq(lnx_symbol_at(k, GVA(LG_TRAMPOLINE + 0x481), &s), GS_ENOENT);
+	ck_assert_int_eq(lnx_symbol_at_alias(&v, GVA(LG_TRAMPOLINE + 0x481), &s), GS_OK);
+	ck_assert_str_eq(s.name, "tramp_vectors");
+	ck_assert_uint_eq(s.start, LG_TRAMPOLINE);
+	ck_assert_uint_eq(s.size, lg_symbol(&g, "_etext") - lg_symbol(&g, "tramp_vectors"));
+	// the image itself is no alias, nor is what cannot be executed
+	const uint64_t others[] = { lg_symbol(&g, "tramp_vectors"),
+				    lg_symbol(&g, "_etext"),
+				    lg_linear(&g, g.image + LG_TRAMP_TEXT),
+				    LG_MODULE,
+				    LG_TRAMPOLINE + g.page,
+				    0x1000,
+				    UINT64_MAX };
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		ck_assert_int_eq(lnx_symbol_at_alias(&v, GVA(others[i]), &s), GS_ENOENT);
+	done();
+}
+END_TEST
+
 START_TEST(mapping_symbols_do_not_name_addresses)
 {
 	static struct lnx_symbol s;
@@ -659,6 +686,7 @@ Suite *suite_find(void)
 	tcase_add_test(tc, run_queues_come_from_code_when_types_do_not_say);
 	tcase_add_test(tc, kernel_that_was_replaced_is_not_current);
 	tcase_add_test(tc, symbols_of_addresses_are_those_of_the_kernel_itself);
+	tcase_add_test(tc, text_that_is_mapped_twice_has_its_names_in_both_places);
 	tcase_add_test(tc, mapping_symbols_do_not_name_addresses);
 	tcase_add_test(tc, unusable_copy_of_a_table_does_not_hide_the_real_one);
 	tcase_add_test(tc, search_leaves_holes_of_the_memory_alone);
