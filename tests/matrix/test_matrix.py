@@ -129,15 +129,38 @@ class MatrixTest(unittest.TestCase):
     def test_bare_ram_has_a_column_where_there_is_some(self):
         for wrong in (False, True):
             result = judged(test_compare.World())
-            self.assertEqual(cells_of(result)[len(matrix.COLUMNS) + 1], '–')
+            self.assertEqual(cells_of(result)[len(matrix.COLUMNS) + 2], '–')
             result.boot = 'qmp:cortex-a76,nokaslr'
             world = test_compare.World()
             world.take_registers_away()
             if wrong:
                 world.threads[test_compare.KWORKER]['kernel_backtrace'].pop()
             matrix.judge_ram(result, world.document, truth_of(world))
-            self.assertEqual(cells_of(result)[len(matrix.COLUMNS) + 1], '**NO**' if wrong else 'yes')
+            self.assertEqual(cells_of(result)[len(matrix.COLUMNS) + 2], '**NO**' if wrong else 'yes')
             self.assertEqual([s for s in result.bad if s.startswith('of bare RAM: kernel stacks')] != [], wrong)
+
+    def test_records_on_request_must_be_there_and_right(self):
+        def verdict(**changes):
+            result = Silent(kernel(), 'qmp:max')
+            capture = {'stackshot_out_flags': 0x1000000c, 'mem_and_io_snapshot': {'free_pages': 200000}, 'task_snapshots': {
+                '0': {'kernelcache_load_info': {'imageUUID': list(range(1, 17))}},
+                **{str(i): {'ts_asid': i} for i in range(1, 8)}}}
+            capture.update(changes)
+            with tempfile.TemporaryDirectory() as folder:
+                os.makedirs(f'{folder}/kernels')
+                with open(f'{folder}/kernels/6.1', 'wb') as file:
+                    file.write(b'x' + matrix.BUILD_ID_NOTE + bytes(range(1, 21)))
+                before, matrix.TESTBED = matrix.TESTBED, folder
+                matrix.judge_asked(result, {'kcdata_stackshot': capture})
+                matrix.TESTBED = before
+            return result.bad
+        self.assertEqual(verdict(), [])
+        self.assertEqual(verdict(stackshot_out_flags=0xc), ['each request was honoured'])
+        self.assertEqual(verdict(mem_and_io_snapshot={'free_pages': 262145}), ['most of the memory is free'])
+        tasks = {'0': {'kernelcache_load_info': {'imageUUID': [9] * 16}}, **{str(i): {'ts_asid': 7} for i in range(1, 8)}}
+        self.assertEqual(verdict(task_snapshots=tasks), ['the build id is in the image',
+                                                         'processes have address spaces, each another'])
+        self.assertEqual(len(verdict(task_snapshots={})), 2)
 
     def test_other_page_size_fails(self):
         self.assertIn('pages are of 16K', judged(test_compare.World(), LINE.replace('4K', '16K')).bad)
