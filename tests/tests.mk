@@ -95,7 +95,7 @@ $T/host.cpio: tests/testbed/pieces $T/bin/sockpoke tests/testbed/host-init
 	$(call say,PACK,$@)
 	$(Q)$< host $T/bin/sockpoke $@
 
-# further kernels of the matrix: one line each
+# kernels of make check, one line each; tests/matrix has more
 KERNEL_cloud := linux-image-cloud-arm64
 KERNEL_full  := linux-image-arm64
 
@@ -157,6 +157,7 @@ unit_program = $(BUILD)/$(HOST_ARCH)/$(1)/tests/unit-$(2)
 UNIT_RUNS := $(foreach f,asan debug,$(foreach s,$(UNIT_SUITES),'unit-$s.$f=$(call unit_program,$f,$s)')) \
              $(foreach s,$(TSAN_SUITES),'unit-$s.tsan=setarch -R $(call unit_program,tsan,$s)') \
              'runner=tests/test-run-suites' 'compare=python3 -B tests/e2e/test_compare.py' \
+             'matrix-table=python3 -B tests/matrix/test_matrix.py' \
              'fuzz=make --no-print-directory check-fuzz && echo ok - the fuzz corpus replays, and some seconds more find nothing' \
              'kcdata-samples=make --no-print-directory check-kcdata-samples && echo ok - every sample and made stream reads and converts as it should' \
              'kcdata-records=make --no-print-directory check-records && echo ok - docs/records.md is what the tables say' \
@@ -238,6 +239,19 @@ live: ## guests of QEMU and libvirt, captured and left as they were
 live-build:
 	+$(Q)$(SUBMAKE) testbed-parts FLAVOUR=release all
 	+$(Q)$(SUBMAKE) FLAVOUR=debug UNIT_SUITES=qemu unit-programs
+
+# one guest after the other, a minute or so for each
+KERNELS ?=
+.PHONY: matrix
+matrix: ## long: a capture of every kernel of tests/matrix/kernels, judged by it (KERNELS="5.10 7.3/vmm" to choose)
+	$(Q)tools/deps build demo test
+	+$(Q)$(SUBMAKE) testbed-parts FLAVOUR=release all
+	+$(Q)$(SUBMAKE) ARCH=aarch64 FLAVOUR=release all
+	$(Q)SUITE_TIMEOUT=14400 tests/run-suites $(BUILD)/tests/logs 'matrix=tests/matrix/run $(BUILD)/matrix $(KERNELS)'
+
+.PHONY: matrix-docs
+matrix-docs: ## put the table of the last make matrix into docs/kernels.md
+	$(Q)tests/matrix/run --update docs/kernels.md $(BUILD)/matrix
 
 # each takes some 15 s beside four others on two processors
 KILLS ?= 300

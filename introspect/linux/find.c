@@ -456,11 +456,10 @@ struct lnx_kernel_info lnx_kernel_info_get(const struct lnx_kernel *k)
 
 /* --- names --- */
 
-enum gs_code lnx_symbol_at(const struct lnx_kernel *k, gva_t address, struct lnx_symbol *symbol_out)
+enum gs_code lnx_nearest_symbol(const struct lnx_kernel *k, uint64_t address,
+				struct lnx_symbol *symbol_out)
 {
-	if (!lnx_range_has(k->text, address.a) && !lnx_range_has(k->init_text, address.a))
-		return GS_ENOENT;
-	uint32_t end = kallsyms_upper_bound(&k->ks, address.a), first = end;
+	uint32_t end = kallsyms_upper_bound(&k->ks, address), first = end;
 
 	/* the first of those with the same address (kallsyms.c get_symbol_pos()) */
 	while (first && k->ks.address[first - 1] == k->ks.address[end - 1])
@@ -478,9 +477,16 @@ enum gs_code lnx_symbol_at(const struct lnx_kernel *k, gva_t address, struct lnx
 	symbol_out->size =
 		(end < k->ks.n ? k->ks.address[end] : k->init_text.end) - symbol_out->start;
 	symbol_out->flags = 0;
-	if (lnx_range_has(k->sched_text, address.a) || lnx_range_has(k->lock_text, address.a))
+	if (lnx_range_has(k->sched_text, address) || lnx_range_has(k->lock_text, address))
 		symbol_out->flags |= LNX_SYMBOL_SCHED;
 	return GS_OK;
+}
+
+enum gs_code lnx_symbol_at(const struct lnx_kernel *k, gva_t address, struct lnx_symbol *symbol_out)
+{
+	if (!lnx_range_has(k->text, address.a) && !lnx_range_has(k->init_text, address.a))
+		return GS_ENOENT;
+	return lnx_nearest_symbol(k, address.a, symbol_out);
 }
 
 enum gs_code lnx_symbol_find(const struct lnx_kernel *k, const char *name, gva_t *address_out)

@@ -102,6 +102,16 @@ GS_MUST_USE enum gs_code lnx_translate(struct lnx_view *v, gva_t va, gpa_t *pa_o
  */
 bool lnx_is_text(struct lnx_view *v, uint64_t address);
 
+/*
+ * Whether an address is outside of the image and leads to text in it: that of KPTI's trampoline, where
+ * a vCPU is between user mode and the kernel.
+ */
+bool lnx_is_alias(struct lnx_view *v, uint64_t address);
+
+/* The symbol at or before an address, wherever in the image. @return GS_OK; GS_ENOENT: none */
+GS_MUST_USE enum gs_code lnx_nearest_symbol(const struct lnx_kernel *k, uint64_t address,
+					    struct lnx_symbol *symbol_out);
+
 static inline uint64_t lnx_strip(const struct lnx_kernel *k, uint64_t address)
 {
 	return a64_strip(address, k->regime.half[1].va_bits);
@@ -118,6 +128,6 @@ static inline bool lnx_is_object(const struct lnx_kernel *k, uint64_t address)
  * Whether a vCPU in EL1 has no kernel stack: in the first instructions after an exception from user
  * mode, or in the last ones before the return to it, where x29 is the user's.
  */
-bool lnx_has_no_chain(const struct lnx_kernel *k, const struct guest_vcpu_regs *regs);
+bool lnx_has_no_chain(struct lnx_view *v, const struct guest_vcpu_regs *regs);
 
 #endif

@@ -293,6 +293,19 @@ struct lnx_view {
 
 void lnx_view_init(struct lnx_view *v, const struct lnx_kernel *k, const struct guest *g);
 
+/**
+ * The symbol at an address outside of the image that is mapped to it, executable: a vCPU that goes from
+ * user mode to the kernel or back under KPTI is in the trampoline, which is in the fixmap, too.
+ *
+ * @param symbol_out  start is an address of the alias; not written unless GS_OK
+ * @return GS_OK; GS_ENOENT: not mapped, or not to the image's text
+ * Origin: map_entry_trampoline() in arch/arm64/mm/mmu.c, 5.10 to 7.3. The trampoline lies in the text up to
+ * 5.19, in the read-only data since (.rodata.text in vmlinux.lds.S), where symbol tables without data have
+ * no names: then it is "tramp_vectors" as a whole, as its first label in entry.S is in all versions.
+ */
+GS_MUST_USE enum gs_code lnx_symbol_at_alias(struct lnx_view *v, gva_t address,
+					     struct lnx_symbol *symbol_out);
+
 /** Give a view more room, emptied here; borrowed as long as the view is used. */
 void lnx_view_use_cache(struct lnx_view *v, struct lnx_cache *cache);
 

@@ -244,12 +244,18 @@ static bool lr_is_a_frame(struct lnx_walk *w, uint64_t pc, uint64_t lr, uint64_t
  * still, or again, what the exception interrupted (entry.S, 5.10 to 7.3): of user mode there is no
  * kernel chain at all; of kernel mode ELR_EL1 has the interrupted function that the chain lacks.
  */
-bool lnx_has_no_chain(const struct lnx_kernel *k, const struct guest_vcpu_regs *regs)
+bool lnx_has_no_chain(struct lnx_view *v, const struct guest_vcpu_regs *regs)
 {
-	/* the trampoline of KPTI runs at an alias outside of the image's text */
+	const struct lnx_kernel *k = v->k;
+	const uint64_t fp = regs->x[29];
 	bool entry = lnx_range_has(k->entry_text, regs->pc) || !lnx_range_has(k->text, regs->pc);
 
-	return entry && !lnx_is_object(k, regs->x[29] & ~UINT64_C(7));
+	/*
+	 * The trampoline of KPTI runs at an alias outside of the image; on the way there its address is
+	 * in x29 (tramp_alias in kernel_exit).
+	 */
+	return lnx_is_alias(v, regs->pc) ||
+	       (entry && (!lnx_is_object(k, fp & ~UINT64_C(7)) || lnx_is_alias(v, fp)));
 }
 
 /* VBAR_EL1 + 0x200 … 0x3ff: taken from EL1 with its own stack pointer (DDI 0487J.a, D1.3.1). */
@@ -266,7 +272,7 @@ void lnx_walk_running(struct lnx_walk *w, struct lnx_view *v, const struct lnx_t
 		return;
 	add_cpu_stacks(w, regs);
 
-	if (!push(w, regs->pc, LNX_FRAME_PC) || lnx_has_no_chain(v->k, regs))
+	if (!push(w, regs->pc, LNX_FRAME_PC) || lnx_has_no_chain(v, regs))
 		return;
 	if (is_el1_vector(v->k, regs->pc) && (regs->valid & GUEST_REGS_EXC) &&
 	    lnx_is_text(v, regs->elr_el1) && !push(w, regs->elr_el1, LNX_FRAME_INTERRUPTED))

@@ -141,7 +141,7 @@ static bool find_registers(struct lnx_view *v, const struct lnx_task *task,
 		*out = (struct registers){ cpu->x[29], cpu->x[30], cpu->pc, cpu->pstate };
 		return true;
 	}
-	if (!lnx_has_no_chain(v->k, cpu))
+	if (!lnx_has_no_chain(v, cpu))
 		return read_saved(v, task, out);
 	/* not saved yet, or restored already; x30 is used in between */
 	*out = (struct registers){ cpu->x[29], 0, cpu->elr_el1, cpu->spsr_el1 };

@@ -154,9 +154,13 @@ static bool add_symbol(void *arg, const struct lnx_symbol *s)
 	return true;
 }
 
-static bool name_addresses(const struct lnx_kernel *k, struct addresses *set, struct symbols *out)
+static bool name_addresses(const struct ss_engine *e, struct addresses *set, struct symbols *out)
 {
+	const struct lnx_kernel *k = ss_kernel(e);
 	struct lnx_symbol s = { 0 };
+	struct lnx_view v;
+
+	lnx_view_init(&v, k, e->s->g);
 
 	if (set->n)
 		qsort(set->a, set->n, sizeof(*set->a), compare_addresses);
@@ -164,7 +168,8 @@ static bool name_addresses(const struct lnx_kernel *k, struct addresses *set, st
 		/* ascending: the function of the one before covers most */
 		if (s.size && set->a[i] - s.start < s.size)
 			continue;
-		if (lnx_symbol_at(k, GVA(set->a[i]), &s)) {
+		if (lnx_symbol_at(k, GVA(set->a[i]), &s) &&
+		    lnx_symbol_at_alias(&v, GVA(set->a[i]), &s)) {
 			s.size = 0;
 			continue;
 		}
@@ -181,7 +186,7 @@ static bool find_symbols(const struct ss_engine *e, struct symbols *out)
 
 	for (uint32_t i = 0; ok && i < e->t.items; i++)
 		ok = add_records(&set, e->item[i].records);
-	ok = ok && (!set.n || name_addresses(ss_kernel(e), &set, out));
+	ok = ok && (!set.n || name_addresses(e, &set, out));
 	ok = ok && ss_modules_name(e, set.a, set.n, &out->modules, add_symbol, out);
 	/* those of modules came last; all begin with their start */
 	if (out->short_count)

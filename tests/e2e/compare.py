@@ -37,6 +37,8 @@ BLOCKED_IN = {'w_futex': 'do_futex', 'w_pipe': 'pipe_read', 'w_poll': 'do_sys_po
               'w_parent': 'do_wait', 'w_stopped': 'do_signal_stop'}
 BLOCKED_IN_ALSO = {'w_pipe': ('anon_pipe_read',), 'w_flock': ('locks_lock_inode_wait', '__do_sys_flock'),
                    'w_stopped': ('get_signal',)}
+# From here on outwards all system calls look alike; the first of these that is there.
+SYSCALL = ('invoke_syscall', 'el0_svc_common.constprop.0')
 # Of a guest that was asked to have it: the thread, the function, and the module that this is in.
 IN_MODULE = ('w_module', 'vsock_accept', 'vsock')
 
@@ -385,6 +387,14 @@ class Comparison:
         if not self.compared:
             self.check('some stack was compared', ['none was'])
 
+    def check_names(self):
+        """Each frame is in a function that is known, also of threads that are not compared."""
+        threads = [t[0] for t in self.captured.values()]
+        threads += [CapturedThread(task, t) for task in filter(None, [self.document.get('idle_task')])
+                    for t in task['threads']]
+        complaints = [f'{c.tgid}/{c.tid} {c.comm}: {f["address"]}' for c in threads for f in c.frames if f['symbol'] is None]
+        self.check(f'every frame has a name ({sum(len(c.frames) for c in threads)} frames)', complaints)
+
     def check_workload(self):
         """The workload is there, and each thread waits where its name says."""
         complaints = []
@@ -452,7 +462,7 @@ class Comparison:
         if not any('pread64' in name for name in names):
             return [f'{c.comm}: not in pread64: {show(c.stack())}']
         entries = [t.stack[i:] for t in self.before.threads.values() if t.comm in ALWAYS_BLOCKED
-                   for i, f in enumerate(t.stack) if f.symbol == 'invoke_syscall']
+                   for i, f in enumerate(t.stack) if f.symbol in SYSCALL]
         if not entries or c.stack()[-len(entries[0]):] != entries[0]:
             return [f'{c.comm}: {show(c.stack())}', f'a system call begins with {show(entries[0] if entries else [])}']
         return []
@@ -477,8 +487,8 @@ class Comparison:
     def run(self):
         """True when all is well."""
         for check in (self.check_capture, self.check_presence, self.check_identity, self.check_properties,
-                      self.check_switches, self.check_states, self.check_stacks, self.check_workload,
-                      self.check_sched_marks, self.check_vcpus, self.check_spinners):
+                      self.check_switches, self.check_states, self.check_stacks, self.check_names,
+                      self.check_workload, self.check_sched_marks, self.check_vcpus, self.check_spinners):
             check()
         self.out(f'1..{self.checks}')
         self.note(f'kernel {self.before.release}: {len(self.captured)} threads, {self.compared} stacks '

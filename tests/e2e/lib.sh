@@ -55,17 +55,26 @@ finish() {
 
 # --- a guest --------------------------------------------------------------------------------------
 
+# The initramfs with the module of a kernel that brings its own; that of "cloud" is in the guest's.
+module_of() { # KERNEL
+	echo "modules/$1.modules.cpio"
+}
+
 # Start guestshot with the test guest; its console is $out/$guest_name.console.
 guest_start() { # NAME KERNEL APPEND [OPTION of guestshot run]...
-	guest_name=$1 kernel=$2 append=$3
+	guest_name=$1 kernel=$2 append=$3 initrd=$GUEST
 	shift 3
+	if [ -e "$(module_of "$kernel")" ]; then
+		initrd=$work/initrd
+		cat "$GUEST" "$(module_of "$kernel")" >"$initrd"
+	fi
 	console=$out/$guest_name.console errors=$out/$guest_name.errors
 	: >"$console"
 	exec 3>&- # of an earlier guest
 	rm -f "$work/input"
 	mkfifo "$work/input"
 	exec 3<>"$work/input"
-	guestshot run --kernel "$KERNELS/$kernel" --initrd "$GUEST" \
+	guestshot run --kernel "$KERNELS/$kernel" --initrd "$initrd" \
 		--append "console=ttyAMA0 loglevel=4 panic=-1 $append" "$@" <&3 >>"$console" 2>"$errors" &
 	guest=$!
 }

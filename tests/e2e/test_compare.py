@@ -254,9 +254,9 @@ class CompareTest(unittest.TestCase):
 
     # stacks
 
-    def break_stack(self, tid, change):
+    def break_stack(self, tid, change, *others):
         change([f for f in self.w.threads[tid]['kernel_backtrace'] if not f.get('sched')])
-        self.expect('kernel stacks')
+        self.expect('kernel stacks', *others)
 
     def test_wrong_offset_fails(self):
         self.break_stack(KWORKER, lambda f: f[0].update(offset=f[0]['offset'] + 4))
@@ -268,7 +268,16 @@ class CompareTest(unittest.TestCase):
         self.break_stack(KWORKER, lambda f: f[0].update(symbol='worker_thread.part.0'))
 
     def test_missing_symbol_fails(self):
-        self.break_stack(KWORKER, lambda f: f[0].update(symbol=None, offset=None, size=None))
+        self.break_stack(KWORKER, lambda f: f[0].update(symbol=None, offset=None, size=None), 'every frame has a name')
+
+    def test_missing_symbol_of_a_thread_that_is_not_compared_fails(self):
+        self.w.threads[PRINTER]['kernel_backtrace'][0]['symbol'] = None
+        self.expect('every frame has a name')
+
+    def test_missing_symbol_of_an_idle_thread_fails(self):
+        idle = dict(self.w.threads[KWORKER], tid=0, comm='swapper/0', kernel_backtrace=[frame(None)])
+        self.w.document['idle_task'] = {'pid': 0, 'ppid': 0, 'comm': 'swapper/0', 'threads': [idle]}
+        self.expect('every frame has a name')
 
     def test_wrong_module_fails(self):
         self.break_stack(KWORKER, lambda f: f[1].update(module=None))

@@ -28,6 +28,10 @@ BOOT_S = 240  # of an emulated guest on a busy machine
 ANSWER_S = 120
 SOON_S = 20  # until a guest that was let go runs
 
+# A spinner may be preempted by the kernel's own threads, and that in the kernel is in user mode for some instructions
+# between its calls; a capture that meets them so is repeated.
+SPINNER_TRIES = 10
+
 NOBODY = 65534  # the user that libvirtd and its QEMUs run as
 CAP_SYS_PTRACE = 19
 
@@ -117,10 +121,17 @@ class Console:
         self.await_line(regex, seconds)
 
 
+def log_complaints(console, name):
+    """What the kernel log NAME on a console complains of."""
+    log = console.text.split(f'DMESG BEGIN {name}')[-1]
+    return re.findall(r'.*(?:soft lockup|rcu.*stall|BUG:|Oops).*', log)
+
+
 class Qemu:
     """A QEMU with a QMP socket for guestshot and one for us."""
 
-    def __init__(self, work, results, memory, cpu='max,pauth-impdef=on', mib=512, vcpus=4, workload='-u 1 -k 2'):
+    def __init__(self, work, results, memory, cpu='max,pauth-impdef=on', mib=512, vcpus=4, workload='-u 1 -k 2',
+                 kernel=KERNEL, initrd=INITRD, words='', options=()):
         backend = {'file': f'memory-backend-file,mem-path={work}/ram,share=on',
                    'memfd': 'memory-backend-memfd,share=on',
                    'private': 'memory-backend-ram,share=off'}[memory]
@@ -132,7 +143,7 @@ class Qemu:
                  '-accel', 'tcg,thread=multi', '-display', 'none', '-monitor', 'none', '-nodefaults',
                  '-chardev', f'socket,id=con,path={work}/con,server=on,wait=off', '-serial', 'chardev:con',
                  '-qmp', f'unix:{work}/qmp,server=on,wait=off', '-qmp', f'unix:{work}/ours,server=on,wait=off',
-                 '-kernel', KERNEL, '-initrd', INITRD, '-append', append(workload)],
+                 '-kernel', kernel, '-initrd', initrd, '-append', append(workload, words), *options],
                 stdin=subprocess.DEVNULL, stderr=log)
         self.pid = self.process.pid
         self.console = Console(f'{work}/con', f'{results}/console')
@@ -255,8 +266,8 @@ class Domain:
             os.kill(self.pid, signal.SIGKILL)
 
 
-def append(workload):
-    return f'console=ttyAMA0 loglevel=4 panic=-1 workload="{workload}"'
+def append(workload, words=''):
+    return f'console=ttyAMA0 loglevel=4 panic=-1 {words} workload="{workload}"'
 
 
 # --- guestshot ---------------------------------------------------------------------------------------
@@ -272,6 +283,27 @@ def until_whole(command):
 
 def snap(guest, output, *options, prefix=()):
     return until_whole([*prefix, GUESTSHOT, 'snap', *guest.target, *options, '-o', output])
+
+
+def spinners_spin(document):
+    """Whether both run, one of them in its system call."""
+    running = {thread['comm']: [f['symbol'] or '' for f in thread['kernel_backtrace']]
+               for task in document['tasks'] for thread in task['threads'] if thread['vcpu'] is not None}
+    return 'w_spin_user' in running and any('pread64' in name for name in running.get('w_spin_kernel', []))
+
+
+def take(snapshot, output):
+    """A capture in which the spinners spin, by snapshot(output); as JSON beside it."""
+    for _ in range(SPINNER_TRIES):
+        taken = snapshot(output)
+        if taken.returncode:
+            break
+        shown = run([GUESTSHOT, 'show', '--json', output])
+        if spinners_spin(json.loads(shown.stdout)):
+            break
+    with open(f'{output}.json', 'w', encoding='utf-8') as file:
+        file.write(shown.stdout if not taken.returncode else '')
+    return taken
 
 
 class Attach:

@@ -498,6 +498,92 @@ START_TEST(symbols_of_addresses_are_those_of_the_kernel_itself)
 }
 END_TEST
 
+START_TEST(text_that_is_mapped_twice_has_its_names_in_both_places)
+{
+	static struct lnx_symbol s;
+	struct lnx_view v;
+
+	make(&forms[1]);
+	ck_assert_int_eq(find(), GS_OK);
+	lnx_view_init(&v, k, &g.m.guest);
+	ck_assert_int_eq(lnx_symbol_at(k, GVA(LG_TRAMPOLINE + 0x481), &s), GS_ENOENT);
+	ck_assert_int_eq(lnx_symbol_at_alias(&v, GVA(LG_TRAMPOLINE + 0x481), &s), GS_OK);
+	ck_assert_str_eq(s.name, "tramp_vectors");
+	ck_assert_uint_eq(s.start, LG_TRAMPOLINE);
+	ck_assert_uint_eq(s.size, lg_symbol(&g, "_etext") - lg_symbol(&g, "tramp_vectors"));
+	// the image itself is no alias, nor is what cannot be executed
+	const uint64_t others[] = { lg_symbol(&g, "tramp_vectors"),
+				    lg_symbol(&g, "_etext"),
+				    lg_linear(&g, g.image + LG_TRAMP_TEXT),
+				    LG_MODULE,
+				    LG_TRAMPOLINE + g.page,
+				    0x1000,
+				    UINT64_MAX };
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		ck_assert_int_eq(lnx_symbol_at_alias(&v, GVA(others[i]), &s), GS_ENOENT);
+	done();
+}
+END_TEST
+
+// Since 6.0 the trampoline is in the read-only data.
+static void map_in_rodata(uint32_t pages)
+{
+	for (uint32_t i = 0; i < pages; i++)
+		lg_map(&g, LG_TRAMPOLINE + i * g.page, g.image + LG_VDSO + i * g.page, true);
+}
+
+START_TEST(trampoline_without_symbols_has_a_name)
+{
+	static struct lnx_symbol s;
+	struct lnx_view v;
+
+	make(&forms[1]);
+	map_in_rodata(2);
+	ck_assert_int_eq(find(), GS_OK);
+	lnx_view_init(&v, k, &g.m.guest);
+	for (uint64_t at = LG_TRAMPOLINE; at < LG_TRAMPOLINE + 2 * g.page; at += 0xc80) {
+		ck_assert_int_eq(lnx_symbol_at_alias(&v, GVA(at), &s), GS_OK);
+		ck_assert_str_eq(s.name, "tramp_vectors");
+		ck_assert_uint_eq(s.start, LG_TRAMPOLINE);
+		ck_assert_uint_eq(s.size, 2 * g.page);
+		ck_assert_uint_eq(s.flags, 0);
+	}
+	ck_assert_int_eq(lnx_symbol_at_alias(&v, GVA(LG_TRAMPOLINE + 2 * g.page), &s), GS_ENOENT);
+	done();
+}
+END_TEST
+
+START_TEST(trampoline_with_symbols_has_these)
+{
+	static struct lnx_symbol s;
+	struct symtab_form form = { .style = 'B' };
+	struct lnx_view v;
+
+	make(&(struct lg_form){ .style = 'B', .data_symbols = true });
+	symtab_free(&g.symtab);
+	// what the text ends with moves behind it
+	for (uint32_t i = 0; i < g.symbol_count; i++)
+		if (strcmp(g.symbols[i].name, "tramp_vectors") == 0) {
+			const struct symtab_symbol moved = { lg_image_va(&g, LG_VDSO),
+							     "tramp_vectors", 't' };
+
+			g.symbols[i] = g.symbols[i + 1];
+			g.symbols[i + 1] = moved;
+			break;
+		}
+	g.symtab = symtab_make(g.symbols, g.symbol_count, &form);
+	memcpy(lg_image(&g, LG_KALLSYMS), g.symtab.data, g.symtab.size);
+	map_in_rodata(1);
+	ck_assert_msg(find() == GS_OK, "%s", err.text);
+	lnx_view_init(&v, k, &g.m.guest);
+	ck_assert_int_eq(lnx_symbol_at_alias(&v, GVA(LG_TRAMPOLINE + 0xc80), &s), GS_OK);
+	ck_assert_str_eq(s.name, "tramp_vectors");
+	ck_assert_uint_eq(s.start, LG_TRAMPOLINE);
+	ck_assert_uint_eq(s.size, LG_SINITTEXT - LG_VDSO);
+	done();
+}
+END_TEST
+
 START_TEST(mapping_symbols_do_not_name_addresses)
 {
 	static struct lnx_symbol s;
@@ -659,6 +745,9 @@ Suite *suite_find(void)
 	tcase_add_test(tc, run_queues_come_from_code_when_types_do_not_say);
 	tcase_add_test(tc, kernel_that_was_replaced_is_not_current);
 	tcase_add_test(tc, symbols_of_addresses_are_those_of_the_kernel_itself);
+	tcase_add_test(tc, text_that_is_mapped_twice_has_its_names_in_both_places);
+	tcase_add_test(tc, trampoline_without_symbols_has_a_name);
+	tcase_add_test(tc, trampoline_with_symbols_has_these);
 	tcase_add_test(tc, mapping_symbols_do_not_name_addresses);
 	tcase_add_test(tc, unusable_copy_of_a_table_does_not_hide_the_real_one);
 	tcase_add_test(tc, search_leaves_holes_of_the_memory_alone);

@@ -17,17 +17,22 @@ static uint64_t addresses[LNX_FRAMES_MAX];
 static uint8_t kinds[LNX_FRAMES_MAX];
 static struct lnx_stack stack = { .address = addresses, .kind = kinds };
 
-static void make(const struct lg_form *form)
+static void begin(void)
 {
 	struct gs_error err = { 0 };
 
-	lg_create(&g, form);
 	lg_populate(&g);
 	t = &g.threads[4]; // waiter, 102
 	regs = &g.m.regs[0];
 	ck_assert_msg(!lnx_kernel_find(&g.m.guest, g.m.regs, g.form.vcpus, NULL, &k, &err), "%s",
 		      err.text);
 	lnx_view_init(&v, k, &g.m.guest);
+}
+
+static void make(const struct lg_form *form)
+{
+	lg_create(&g, form);
+	begin();
 }
 
 static void setup(void)
@@ -564,6 +569,60 @@ START_TEST(frame_pointer_of_a_running_thread_may_be_anything)
 }
 END_TEST
 
+// Under KPTI a vCPU is there between user mode and the kernel, and x29 is the user's or in use.
+START_TEST(vcpu_in_the_trampoline_has_no_chain)
+{
+	const uint64_t pcs[] = { LG_TRAMPOLINE + 0xc80, LG_TRAMPOLINE };
+	const uint64_t fps[] = { 0, 0xffffc0001230, LG_TRAMPOLINE, LG_TRAMPOLINE + 8, 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(pcs) * ARRAY_SIZE(fps); i++) {
+		run_in("vectors", 0x80);
+		regs->pc = pcs[i / ARRAY_SIZE(fps)];
+		regs->x[29] = i % ARRAY_SIZE(fps) == 4 ? t->fp : fps[i % ARRAY_SIZE(fps)];
+		regs->x[30] = lg_in(&g, "vfs_read");
+		unwind_running();
+		EXPECT({ NULL, LNX_FRAME_PC, regs->pc });
+		WHOLE();
+	}
+}
+END_TEST
+
+/* The symbols fn_0000 and fn_0010 become the ends of the entry code. */
+static void remake_with_entry_text(void)
+{
+	const struct symtab_form form = { .style = 'A' };
+
+	teardown();
+	lg_create(&g, &(struct lg_form){ 0 });
+	for (uint32_t i = 0; i < g.symbol_count; i++) {
+		if (!strcmp(g.symbols[i].name, "fn_0000"))
+			g.symbols[i].name = "__entry_text_start";
+		else if (!strcmp(g.symbols[i].name, "fn_0010"))
+			g.symbols[i].name = "__entry_text_end";
+	}
+	symtab_free(&g.symtab);
+	g.symtab = symtab_make(g.symbols, g.symbol_count, &form);
+	memcpy(lg_image(&g, LG_KALLSYMS), g.symtab.data, g.symtab.size);
+	begin();
+}
+
+// kernel_exit loads the trampoline's address before it goes there.
+START_TEST(vcpu_on_its_way_to_the_trampoline_has_no_chain)
+{
+	remake_with_entry_text();
+	run_in("fn_0004", 0x10);
+	regs->x[29] = LG_TRAMPOLINE;
+	unwind_running();
+	EXPECT({ NULL, LNX_FRAME_PC, regs->pc });
+	WHOLE();
+	// elsewhere it is no frame pointer
+	run_in("vectors", 0x10);
+	regs->x[29] = LG_TRAMPOLINE;
+	unwind_running();
+	expect_end(LNX_END_BAD_RECORD, LG_TRAMPOLINE);
+}
+END_TEST
+
 /* --- exceptions ------------------------------------------------------------------------------- */
 
 /*
@@ -934,6 +993,8 @@ static TCase *running_cases(void)
 	tcase_add_test(tc, link_register_that_is_no_text_is_no_frame);
 	tcase_add_test(tc, pc_of_zero_is_shown_and_the_chain_goes_on);
 	tcase_add_test(tc, frame_pointer_of_a_running_thread_may_be_anything);
+	tcase_add_test(tc, vcpu_in_the_trampoline_has_no_chain);
+	tcase_add_test(tc, vcpu_on_its_way_to_the_trampoline_has_no_chain);
 	tcase_add_test(tc, interrupted_pc_is_marked);
 	tcase_add_test(tc, interrupted_pc_at_the_start_of_a_function_is_marked);
 	tcase_add_test(tc, stop_in_the_entry_code_itself_marks_the_interrupted_pc);
