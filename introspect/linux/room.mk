@@ -1,5 +1,5 @@
 # introspect/linux: the guest OS
-linux_SRCS  := introspect/linux/cpu.c introspect/linux/data.c introspect/linux/find.c \
+linux_SRCS  := introspect/linux/code.c introspect/linux/cpu.c introspect/linux/data.c introspect/linux/find.c \
                introspect/linux/kallsyms.c introspect/linux/layout.c introspect/linux/memory.c \
                introspect/linux/module.c introspect/linux/place.c introspect/linux/profile.c introspect/linux/profile_check.c \
                introspect/linux/profile_make.c introspect/linux/reference.c \

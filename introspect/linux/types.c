@@ -101,6 +101,8 @@ static const char *const percpu_names[LNX_PERCPUS] = {
 	[LNX_P_RUNQUEUES] = "runqueues",
 	[LNX_P_IRQ_STACK_PTR] = "irq_stack_ptr",
 	[LNX_P_OVERFLOW_STACK] = "overflow_stack",
+	[LNX_P_SDEI_NORMAL] = "sdei_stack_normal_ptr", /* with CONFIG_ARM_SDE_INTERFACE */
+	[LNX_P_SDEI_CRITICAL] = "sdei_stack_critical_ptr",
 };
 
 struct lnx_member_name lnx_member_name(enum lnx_member m)

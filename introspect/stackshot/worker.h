@@ -53,6 +53,7 @@ struct ss_slot {
 	struct lnx_stack stack;
 	uint64_t frames[LNX_FRAMES_MAX];
 	uint8_t kinds[LNX_FRAMES_MAX];
+	uint8_t doubts[LNX_FRAMES_MAX];
 };
 
 /** Monotonic times and durations of a worker that did work. */

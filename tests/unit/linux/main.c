@@ -23,6 +23,7 @@ int main(void)
 	srunner_add_suite(sr, suite_task());
 	srunner_add_suite(sr, suite_memory());
 	srunner_add_suite(sr, suite_unwind());
+	srunner_add_suite(sr, suite_code());
 	srunner_add_suite(sr, suite_module());
 	srunner_run_all(sr, CK_ENV);
 

@@ -21,6 +21,7 @@ Suite *suite_ahead(void);
 Suite *suite_task(void);
 Suite *suite_memory(void);
 Suite *suite_unwind(void);
+Suite *suite_code(void);
 Suite *suite_module(void);
 
 #endif
