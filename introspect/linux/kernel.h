@@ -44,7 +44,9 @@ struct lnx_kernel {
 	uint8_t proof[LNX_PROOF_BYTES];
 
 	struct lnx_range text, init_text, sched_text, lock_text, entry_text;
-	uint64_t vectors;			   /* 0: not known */
+	uint64_t vectors; /* 0: not known */
+	/* return_to_handler, __kretprobe_trampoline; 0: not known */
+	uint64_t graph_trampoline, probe_trampoline;
 	struct lnx_range switch_to, ret_from_fork; /* assembly that has no record of its own */
 	struct lnx_range el1_entry[LNX_ENTRIES_MAX];
 	uint32_t el1_entries;

@@ -52,6 +52,10 @@ static void find_entries(struct lnx_kernel *k)
 		if (r.end != r.start)
 			k->el1_entry[k->el1_entries++] = r;
 	}
+	k->graph_trampoline = function(k, "return_to_handler").start;
+	k->probe_trampoline = function(k, "__kretprobe_trampoline").start;
+	if (!k->probe_trampoline) /* up to 5.14 */
+		k->probe_trampoline = function(k, "kretprobe_trampoline").start;
 	k->switch_to = function(k, "cpu_switch_to");
 	k->ret_from_fork = function(k, "ret_from_fork");
 }

@@ -647,6 +647,7 @@ enum lnx_doubt {
 	LNX_DOUBT_NO_CALL,    /* no call instruction is in front of the return address */
 	LNX_DOUBT_UNREADABLE, /* what is in front of it could not be read */
 	LNX_DOUBT_LINK,	      /* the code does not tell whether the link register has a caller */
+	LNX_DOUBT_TRACED,     /* a tracer's trampoline, whose real return address was not found */
 	LNX_DOUBT_ENTRY,      /* exception entry or exit code: what was interrupted is not known */
 	LNX_DOUBTS
 };
@@ -678,6 +679,7 @@ struct lnx_walk {
 	uint32_t stacks;
 	uint32_t on;  /* the one the chain is on; stacks: none yet */
 	uint64_t top; /* end of the task's stack, 0 if unknown */
+	gva_t task;   /* task_struct; a = 0: not known */
 	uint64_t fp;  /* of the next record */
 	uint64_t last_fp;
 	bool entered; /* the frame before this one is exception entry code of EL1 */

@@ -4,6 +4,6 @@ linux_SRCS  := introspect/linux/code.c introspect/linux/cpu.c introspect/linux/d
                introspect/linux/module.c introspect/linux/place.c introspect/linux/profile.c introspect/linux/profile_check.c \
                introspect/linux/profile_make.c introspect/linux/reference.c \
                introspect/linux/roots.c introspect/linux/search.c introspect/linux/symbol_file.c introspect/linux/task.c \
-               introspect/linux/types.c introspect/linux/unwind.c introspect/linux/view.c \
+               introspect/linux/traced.c introspect/linux/types.c introspect/linux/unwind.c introspect/linux/view.c \
                introspect/linux/vmcoreinfo.c
 linux_DOORS := introspect/linux/linux.h

@@ -4,6 +4,7 @@
 
 #include "introspect/linux/code.h"
 #include "introspect/linux/kernel.h"
+#include "introspect/linux/traced.h"
 
 /*
  * A frame record is {next frame pointer, return address} (AAPCS64). The kernel's own unwinder is
@@ -37,6 +38,7 @@ const char *lnx_doubt_name(enum lnx_doubt doubt)
 	case LNX_DOUBT_NO_CALL: return "no call is in front of it";
 	case LNX_DOUBT_UNREADABLE: return "what is in front of it cannot be read";
 	case LNX_DOUBT_LINK: return "the link register may or may not be a caller";
+	case LNX_DOUBT_TRACED: return "a tracer has taken its place";
 	case LNX_DOUBT_ENTRY: return "what an exception interrupted is not known";
 	case LNX_DOUBTS: break;
 	}
@@ -130,10 +132,13 @@ static bool has_record_at_calls(const struct lnx_kernel *k, struct lnx_view *v, 
 	return strstr(name, ".cold") != NULL;
 }
 
-static bool push_link(struct lnx_walk *w, uint64_t lr)
+/* A return address; @fp is the x29 of the function that it leads to. */
+static bool push_return(struct lnx_walk *w, uint64_t lr, uint64_t fp, enum lnx_frame_kind kind)
 {
+	if (lnx_is_trampoline(w->v->k, lr) && !lnx_traced_return(w->v, w->task, lr, fp, &lr))
+		w->doubt = LNX_DOUBT_TRACED;
 	w->entered = is_el1_entry(w->v->k, lr);
-	return push(w, lr, LNX_FRAME_LR);
+	return push(w, lr, kind);
 }
 
 /*
@@ -150,7 +155,7 @@ static bool push_by_rule(struct lnx_walk *w, uint64_t pc, uint64_t lr, uint64_t 
 	const enum lnx_call call = lnx_call_before(w->v, lr, &target);
 	const bool calls_here = call == LNX_CALL_DIRECT && same_function(k, target, pc);
 
-	if (call == LNX_CALL_NONE)
+	if (call == LNX_CALL_NONE && !lnx_is_trampoline(k, lr))
 		return true;
 	GS_IGNORE(lnx_read_u64(w->v, GVA(fp + 8), &saved));
 	if (is_same) {
@@ -163,7 +168,7 @@ static bool push_by_rule(struct lnx_walk *w, uint64_t pc, uint64_t lr, uint64_t 
 		return true;
 	if (!calls_here)
 		w->doubt = LNX_DOUBT_LINK;
-	return push_link(w, lr);
+	return push_return(w, lr, fp, LNX_FRAME_LR);
 }
 
 /*
@@ -196,7 +201,7 @@ static bool push_caller(struct lnx_walk *w, uint64_t pc, uint64_t link, uint64_t
 		return true;
 	}
 	if (state == LNX_CODE_NO_RECORD)
-		return push_link(w, lr);
+		return push_return(w, lr, fp, LNX_FRAME_LR);
 	return push_by_rule(w, pc, lr, fp);
 }
 
@@ -306,10 +311,8 @@ static bool step(struct lnx_walk *w, uint64_t *fp)
 	if (w->entered && !k->types.has_frame_record_meta) {
 		if (!follow_linked(w, *fp, record))
 			return false;
-	} else {
-		w->entered = is_el1_entry(k, lr);
-		if (!push(w, lr, LNX_FRAME_RETURN))
-			return false;
+	} else if (!push_return(w, lr, record[0], LNX_FRAME_RETURN)) {
+		return false;
 	}
 	*fp = record[0];
 	/* chains of 5.10 end so behind ret_from_fork */
@@ -329,6 +332,7 @@ static void walk_init(struct lnx_walk *w, struct lnx_view *v, const struct lnx_t
 {
 	/* not the frames' own room: it is large */
 	*w = (struct lnx_walk){ .v = v, .out = stack, .ended = true };
+	w->task = task ? task->address : GVA(0);
 	stack->count = 0;
 	stack->end = LNX_END_COMPLETE;
 	stack->end_at = 0;

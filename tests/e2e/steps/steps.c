@@ -171,9 +171,9 @@ static uint32_t wanted(struct judge *j)
 	const bool is_long =
 		number == CALL_EPOLL_CTL || number == CALL_NANOSLEEP || number == CALL_YIELD;
 
-	if (j->entered[number]++ >= (is_long ? 6 : 2))
+	if (j->entered[number]++ >= (is_long ? 4 : 2))
 		return 40;
-	return is_long || j->m.with_interrupts ? 2500 : 300;
+	return is_long ? 5000 : j->m.with_interrupts ? 2500 : 300;
 }
 
 /* From one entry out of user mode until it is back there, or for @p most instructions. */

@@ -49,6 +49,8 @@ static const struct {
 	{ LG_NAME_63, NULL },
 	{ LG_NAME_64, NULL },
 	{ "module_get_kallsym", "m_start" },
+	{ "return_to_handler", NULL },
+	{ "__kretprobe_trampoline", "kretprobe_trampoline" },
 };
 
 /* Functions of the scheduler and of the locks, with the ends of their sections. */

@@ -538,6 +538,139 @@ START_TEST(nothing_has_called_the_first_function_of_a_thread)
 }
 END_TEST
 
+/* --- tracers ------------------------------------------------------------------------------------ */
+
+/* pipe_read, called by el0_svc, and do_exit by pipe_read, are both traced: x29 of their callers. */
+static void begin_traced(uint64_t trampoline, uint64_t fp[2])
+{
+	lg_stack_reset(&g, t);
+	lg_push(&g, t, lg_in(&g, "el0t_64_sync"));
+	fp[0] = t->fp;
+	lg_push(&g, t, trampoline);
+	fp[1] = t->fp;
+	lg_push(&g, t, trampoline);
+	lg_run(&g, 0, t, lg_symbol(&g, "do_exit") + 4);
+}
+
+static void expect_traced(enum lnx_doubt doubt)
+{
+	unwind();
+	ck_assert_uint_eq(stack.count, 4);
+	for (uint32_t i = 1; i < 3; i++)
+		ck_assert_int_eq(doubts[i], doubt);
+	if (doubt)
+		return;
+	ck_assert_uint_eq(addresses[1], lg_in(&g, "pipe_read"));
+	ck_assert_uint_eq(addresses[2], lg_in(&g, "el0_svc"));
+	ck_assert_uint_eq(addresses[3], lg_in(&g, "el0t_64_sync"));
+}
+
+START_TEST(callers_of_functions_in_the_graph_are_found)
+{
+	for (int meta = 0; meta < 2; meta++) {
+		teardown();
+		make(&(struct lg_form){ .meta = meta });
+		const uint64_t trampoline = lg_symbol(&g, "return_to_handler"),
+			       pa = lg_pages(&g, 1);
+		uint64_t *word = lg_at(&g, pa), fp[2];
+
+		begin_traced(trampoline, fp);
+		expect_traced(LNX_DOUBT_TRACED);
+		ck_assert_uint_eq(addresses[1], trampoline);
+		t->task->ret_stack = lg_linear(&g, pa);
+		if (meta) {
+			const uint64_t words[] = { lg_in(&g, "el0_svc"), 0, fp[0], 7, 0x103,
+						   lg_in(&g, "pipe_read"), 0, fp[1], 0x103,
+						   // left behind by calls that have returned
+						   lg_in(&g, "leaf"), 0, fp[1], 0x103 };
+
+			memcpy(word, words, sizeof(words));
+			t->task->curr_ret_stack = 9;
+		} else {
+			const struct lg_ret_stack elements[] = {
+				{ lg_in(&g, "el0_svc"), 0, 0, fp[0], fp[0] },
+				{ lg_in(&g, "pipe_read"), 0, 0, fp[1], fp[1] },
+				// has gone to another function: both have the same caller
+				{ trampoline, 0, 0, fp[1], fp[1] },
+				{ lg_in(&g, "leaf"), 0, 0, fp[1], fp[1] },
+			};
+
+			memcpy(word, elements, sizeof(elements));
+			t->task->curr_ret_stack = 2;
+		}
+		expect_traced(LNX_CERTAIN);
+		t->task->curr_ret_stack = -1;
+		expect_traced(LNX_DOUBT_TRACED);
+		t->task->curr_ret_stack = INT32_MAX;
+		unwind(); // ends
+		t->task->ret_stack = 8;
+		expect_traced(LNX_DOUBT_TRACED);
+	}
+}
+END_TEST
+
+START_TEST(callers_of_functions_with_a_kretprobe_are_found)
+{
+	const uint64_t trampoline = lg_symbol(&g, "__kretprobe_trampoline"), pa = lg_pages(&g, 1);
+	struct lg_kretprobe *probe = lg_at(&g, pa);
+	const uint64_t at = lg_linear(&g, pa), list = offsetof(struct lg_kretprobe, llist);
+	uint64_t fp[2];
+
+	begin_traced(trampoline, fp);
+	expect_traced(LNX_DOUBT_TRACED);
+	probe[0] = (struct lg_kretprobe){ .llist = at + sizeof(*probe) + list,
+					  .ret_addr = lg_in(&g, "pipe_read"),
+					  .fp = fp[1] };
+	probe[1] = (struct lg_kretprobe){ .ret_addr = lg_in(&g, "el0_svc"), .fp = fp[0] };
+	t->task->kretprobe_instances = at + list;
+	expect_traced(LNX_CERTAIN);
+	// in the link register of a leaf
+	lg_stack_reset(&g, t);
+	lg_push(&g, t, lg_in(&g, "el0t_64_sync"));
+	CODE(lg_symbol(&g, "leaf"), ADD_X0, RET);
+	lg_run(&g, 0, t, lg_symbol(&g, "leaf"));
+	regs->x[30] = trampoline;
+	ck_assert_uint_eq(t->fp, fp[0]);
+	unwind();
+	ck_assert_uint_eq(stack.count, 3);
+	ck_assert_uint_eq(addresses[1], lg_in(&g, "el0_svc"));
+	ck_assert_int_eq(doubts[1], LNX_CERTAIN);
+	// a list that leads to itself, and one that leads nowhere
+	begin_traced(trampoline, fp);
+	probe[0].fp = 0;
+	probe[0].llist = at + list;
+	expect_traced(LNX_DOUBT_TRACED);
+	probe[0].llist = ~UINT64_C(0xfff);
+	expect_traced(LNX_DOUBT_TRACED);
+}
+END_TEST
+
+// An event of the firmware comes on top of all other stacks, a critical one on top of a normal one.
+START_TEST(stacks_of_events_of_the_firmware_lead_to_the_others)
+{
+	const uint64_t at = lg_symbol(&g, "do_exit") + 4;
+	const uint64_t normal = g.threads[1].stack, critical = g.threads[2].stack;
+
+	begin(at);
+	memcpy(g.cpu[0].bytes + LG_PERCPU_SDEI_NORMAL, &normal, 8);
+	memcpy(g.cpu[0].bytes + LG_PERCPU_SDEI_CRITICAL, &critical, 8);
+	*lg_word(&g, normal + 0x100) = t->fp;
+	*lg_word(&g, normal + 0x108) = lg_in(&g, "vfs_read");
+	*lg_word(&g, critical + 0x800) = normal + 0x100;
+	*lg_word(&g, critical + 0x808) = lg_in(&g, "pipe_read");
+	regs->x[29] = critical + 0x800;
+	unwind();
+	EXPECT(lg_in(&g, "pipe_read"), lg_in(&g, "vfs_read"));
+	// never the other way
+	*lg_word(&g, normal + 0x100) = critical + 0x800;
+	regs->x[29] = normal + 0x100;
+	lnx_view_init(&v, k, &g.m.guest);
+	lnx_unwind_running(&v, &task, regs, &stack);
+	ck_assert_int_eq(stack.end, LNX_END_BAD_RECORD);
+	ck_assert_uint_eq(stack.count, 2);
+}
+END_TEST
+
 START_TEST(every_doubt_has_a_name)
 {
 	for (int i = 0; i < LNX_DOUBTS; i++)
@@ -572,6 +705,9 @@ Suite *suite_code(void)
 	tcase_add_test(tc, pt_regs_that_contradict_their_record_are_uncertain);
 	tcase_add_test(tc, switch_between_tasks_has_the_chain_that_was_saved);
 	tcase_add_test(tc, nothing_has_called_the_first_function_of_a_thread);
+	tcase_add_test(tc, callers_of_functions_in_the_graph_are_found);
+	tcase_add_test(tc, callers_of_functions_with_a_kretprobe_are_found);
+	tcase_add_test(tc, stacks_of_events_of_the_firmware_lead_to_the_others);
 	tcase_add_test(tc, every_doubt_has_a_name);
 	suite_add_tcase(s, tc);
 	return s;
