@@ -406,6 +406,19 @@ START_TEST(arrays_of_huge_counts_do_not_count)
 }
 END_TEST
 
+// Units of one empty entry each: 3 MiB of them would have libdw take 60.
+START_TEST(units_are_counted)
+{
+	static const char units[] = "__asm__(\".section .debug_abbrev\\n.byte 0\\n"
+				    ".section .debug_info\\n.rept 300000\\n"
+				    ".long 8\\n.short 4\\n.long 0\\n.byte 8, 0\\n.endr\");";
+	struct object o = compile(units, "-g0");
+
+	expect_bad(&o, GS_EMALFORMED, "has DWARF that does not end");
+	free(o.bytes);
+}
+END_TEST
+
 START_TEST(files_that_are_cut_off_are_refused)
 {
 	struct object o = compile(source, "-gdwarf-5");
@@ -452,6 +465,7 @@ Suite *suite_profile_dwarf(void)
 	tcase_add_test(tc, what_dwarf_lacks_is_named);
 	tcase_add_test(tc, types_in_a_circle_end);
 	tcase_add_test(tc, arrays_of_huge_counts_do_not_count);
+	tcase_add_test(tc, units_are_counted);
 	tcase_add_test(tc, files_that_are_cut_off_are_refused);
 	tcase_add_test(tc, mutated_files_are_refused_or_give_a_profile);
 	suite_add_tcase(s, tc);
