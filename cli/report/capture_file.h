@@ -34,7 +34,9 @@ struct rep_frame {
 struct rep_wait {
 	struct ss_wait_record record;
 	size_t owner; /* in rep_capture.threads; REP_NO_THREAD: none, or not here */
-	const struct rep_symbol *waker; /* function that is to wake it; NULL: not known */
+	const struct rep_symbol
+		*function; /* that extra is the address of; NULL: not known, or none */
+	bool has_others;   /* the owner is a process, of which any other thread may let go, too */
 };
 
 struct rep_thread {

@@ -255,13 +255,13 @@ static enum gs_code open_input(int fd, uint64_t size, struct lnx_layouts *l, str
 
 static enum gs_code write_text(const struct lnx_layouts *l, char **text_out, struct gs_error *err)
 {
-	struct lnx_types types = { 0 };
-	json_t *root = lnx_profile_of(l);
+	GS_FREE struct lnx_types *types = calloc(1, sizeof(*types)); /* too large for a stack */
+	json_t *root = types ? lnx_profile_of(l) : NULL;
 
 	if (!root)
 		return gs_fail(err, GS_ENOSPC, "out of memory");
 	/* what its reader would not take is not written */
-	enum gs_code rc = lnx_profile_take(root, &types, err);
+	enum gs_code rc = lnx_profile_take(root, types, err);
 	if (!rc) {
 		*text_out = json_dumps(root, JSON_INDENT(2));
 		rc = *text_out ? GS_OK : gs_fail(err, GS_ENOSPC, "out of memory");

@@ -5,5 +5,6 @@ linux_SRCS  := introspect/linux/cpu.c introspect/linux/data.c introspect/linux/f
                introspect/linux/profile_make.c introspect/linux/reference.c \
                introspect/linux/roots.c introspect/linux/search.c introspect/linux/symbol_file.c introspect/linux/task.c \
                introspect/linux/types.c introspect/linux/unwind.c introspect/linux/view.c \
-               introspect/linux/vmcoreinfo.c introspect/linux/waits.c
+               introspect/linux/vmcoreinfo.c introspect/linux/wait_files.c introspect/linux/wait_locks.c \
+               introspect/linux/wait_others.c introspect/linux/waits.c
 linux_DOORS := introspect/linux/linux.h

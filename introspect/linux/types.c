@@ -2,6 +2,7 @@
 /* Structure layouts from the kernel's own BTF. */
 #include "introspect/linux/types.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <bpf/btf.h>
@@ -116,9 +117,115 @@ static const struct lnx_member_name places[LNX_MEMBERS] = {
 	[LNX_M_SLEEPER_TASK] = { "hrtimer_sleeper", "task", false },
 	[LNX_M_SLEEPER_NODE] = { "hrtimer_sleeper", "timer.node.node", false },
 	[LNX_M_SLEEPER_EXPIRES] = { "hrtimer_sleeper", "timer.node.expires", false },
-	[LNX_M_SLEEPER_STATE] = { "hrtimer_sleeper", "timer.state", false },
+	[LNX_M_SLEEPER_STATE] = { "hrtimer_sleeper", "timer.state|timer.is_queued",
+				  false }, /* 7.1 */
 	[LNX_M_SLEEPER_BASE] = { "hrtimer_sleeper", "timer.base", false },
 	[LNX_M_CLOCK_BASE_ROOT] = { "hrtimer_clock_base", "active.rb_root.rb_root.rb_node", false },
+	[LNX_M_POLL_TABLE] = { "poll_wqueues", "table", false },
+	[LNX_M_POLL_FILE] = { "poll_table_entry", "filp", false },
+	[LNX_M_FUTEX_PI_STATE] = { "futex_q", "pi_state", false },
+	[LNX_M_PI_STATE_MUTEX] = { "futex_pi_state", "pi_mutex", false },
+	[LNX_M_PI_STATE_OWNER] = { "futex_pi_state", "owner", false },
+	[LNX_M_MUTEX_FIRST] = { "mutex", "first_waiter",
+				false }, /* 7.1 and later, as the next two */
+	[LNX_M_RWSEM_FIRST] = { "rw_semaphore", "first_waiter", false },
+	[LNX_M_SEM_FIRST] = { "semaphore", "first_waiter", false },
+	[LNX_M_SEM_WAIT_LIST] = { "semaphore", "wait_list", false }, /* up to 7.0 */
+	[LNX_M_SEM_WAITER_LIST] = { "semaphore_waiter", "list", false },
+	[LNX_M_SEM_WAITER_TASK] = { "semaphore_waiter", "task", false },
+	[LNX_M_SEM_COUNT] = { "semaphore", "count", false },
+	[LNX_M_TASK_BLOCKER] = { "task_struct", "blocker", false }, /* since 6.16, if configured */
+	[LNX_M_TASK_BLOCKED_ON] = { "task_struct", "blocked_on", false }, /* since 6.17 */
+	[LNX_M_RT_WAITER_NODE] = { "rt_mutex_waiter", "tree.entry|tree_entry",
+				   false }, /* renamed in 6.6 */
+	[LNX_M_RT_WAITER_TASK] = { "rt_mutex_waiter", "task", false },
+	[LNX_M_RT_WAITER_LOCK] = { "rt_mutex_waiter", "lock", false },
+	[LNX_M_RT_MUTEX_ROOT] = { "rt_mutex",
+				  "rtmutex.waiters.rb_root.rb_node|waiters.rb_root.rb_node",
+				  false }, /* 5.15 */
+	[LNX_M_RT_MUTEX_OWNER] = { "rt_mutex", "rtmutex.owner|owner", false },
+	[LNX_M_TASK_FILES] = { "task_struct", "files", false },
+	[LNX_M_FILES_TABLE] = { "files_struct", "fdt", false },
+	[LNX_M_TABLE_MAX] = { "fdtable", "max_fds", false },
+	[LNX_M_TABLE_FILES] = { "fdtable", "fd", false },
+	[LNX_M_FILE_INODE] = { "file", "f_inode", false },
+	[LNX_M_FILE_PRIVATE] = { "file", "private_data", false },
+	[LNX_M_FILE_OPS] = { "file", "f_op", false },
+	[LNX_M_FILE_MODE] = { "file", "f_mode", false },
+	[LNX_M_OPS_RELEASE] = { "file_operations", "release", false },
+	[LNX_M_INODE_NUMBER] = { "inode", "i_ino", false },
+	[LNX_M_INODE_MODE] = { "inode", "i_mode", false },
+	[LNX_M_INODE_PIPE] = { "inode", "i_pipe", false },
+	[LNX_M_PIPE_READERS] = { "pipe_inode_info", "rd_wait", false },
+	[LNX_M_PIPE_WRITERS] = { "pipe_inode_info", "wr_wait", false },
+	[LNX_M_SOCKET_QUEUE] = { "socket", "wq.wait", false },
+	[LNX_M_SOCKET_FILE] = { "socket", "file", false },
+	[LNX_M_EPOLL_QUEUE] = { "eventpoll", "wq", false },
+	[LNX_M_EPOLL_FILE] = { "eventpoll", "file", false },
+	[LNX_M_EVENTFD_QUEUE] = { "eventfd_ctx", "wqh", false },
+	[LNX_M_TIMERFD_QUEUE] = { "timerfd_ctx", "wqh", false },
+	[LNX_M_NOTIFY_QUEUE] = { "fsnotify_group", "notification_waitq", false },
+	[LNX_M_TASK_NSPROXY] = { "task_struct", "nsproxy", false },
+	[LNX_M_TASK_PID_LINKS] = { "task_struct", "pid_links", false },
+	[LNX_M_NSPROXY_PIDS] = { "nsproxy", "pid_ns_for_children", false },
+	[LNX_M_SPACE_PARENT] = { "pid_namespace", "parent", false },
+	[LNX_M_SPACE_PIDS] = { "pid_namespace", "idr.idr_rt.xa_head", false },
+	[LNX_M_PID_TASKS] = { "pid", "tasks", false },
+	[LNX_M_XA_SHIFT] = { "xa_node", "shift", false },
+	[LNX_M_XA_SLOTS] = { "xa_node", "slots", false },
+	[LNX_M_LOCK_BLOCKER] = { "file_lock", "c.flc_blocker|fl_blocker",
+				 false }, /* moved in 6.9, as the next ones */
+	[LNX_M_LOCK_REQUESTS] = { "file_lock", "c.flc_blocked_requests|fl_blocked_requests",
+				  false },
+	[LNX_M_LOCK_MEMBER] = { "file_lock", "c.flc_blocked_member|fl_blocked_member", false },
+	[LNX_M_LOCK_OWNER] = { "file_lock", "c.flc_owner|fl_owner", false },
+	[LNX_M_LOCK_FLAGS] = { "file_lock", "c.flc_flags|fl_flags", false },
+	[LNX_M_LOCK_PID] = { "file_lock", "c.flc_pid|fl_pid", false },
+	[LNX_M_LOCK_WAIT] = { "file_lock", "c.flc_wait|fl_wait", false },
+	[LNX_M_LOCK_FILE] = { "file_lock", "c.flc_file|fl_file", false },
+	[LNX_M_SIGNAL_CHILD_QUEUE] = { "signal_struct", "wait_chldexit", false },
+	[LNX_M_PAGE_WAIT_PAGE] = { "wait_page_queue", "folio|page", false },
+	[LNX_M_PAGE_WAIT_BIT] = { "wait_page_queue", "bit_nr", false },
+	[LNX_M_PAGE_WAIT_ENTRY] = { "wait_page_queue", "wait", false },
+	[LNX_M_PAGE_FLAGS] = { "page", "flags", false },
+	[LNX_M_BIT_WAIT_WORD] = { "wait_bit_queue_entry", "key.flags", false },
+	[LNX_M_BIT_WAIT_BIT] = { "wait_bit_queue_entry", "key.bit_nr", false },
+	[LNX_M_BIT_WAIT_ENTRY] = { "wait_bit_queue_entry", "wq_entry", false },
+	[LNX_M_FAULT_ADDRESS] = { "userfaultfd_wait_queue", "msg.arg.pagefault.address", false },
+	[LNX_M_FAULT_ENTRY] = { "userfaultfd_wait_queue", "wq", false },
+	[LNX_M_FAULT_CONTEXT] = { "userfaultfd_wait_queue", "ctx", false },
+	[LNX_M_FAULT_CONTEXT_PENDING] = { "userfaultfd_ctx", "fault_pending_wqh", false },
+	[LNX_M_FAULT_CONTEXT_TAKEN] = { "userfaultfd_ctx", "fault_wqh", false },
+	[LNX_M_FAULT_CONTEXT_MM] = { "userfaultfd_ctx", "mm", false },
+	[LNX_M_RCU_FUNC] = { "rcu_synchronize", "head.func", false },
+	[LNX_M_RCU_COMPLETION] = { "rcu_synchronize", "completion", false },
+	[LNX_M_RECEIVER_LIST] = { "msg_receiver", "r_list", false },
+	[LNX_M_RECEIVER_TASK] = { "msg_receiver", "r_tsk", false },
+	[LNX_M_SENDER_LIST] = { "msg_sender", "list", false },
+	[LNX_M_SENDER_TASK] = { "msg_sender", "tsk", false },
+	[LNX_M_MSG_QUEUE_RECEIVERS] = { "msg_queue", "q_receivers", false },
+	[LNX_M_MSG_QUEUE_SENDERS] = { "msg_queue", "q_senders", false },
+	[LNX_M_MSG_QUEUE_ID] = { "msg_queue", "q_perm.id", false },
+	[LNX_M_SEM_QUEUE_LIST] = { "sem_queue", "list", false },
+	[LNX_M_SEM_QUEUE_TASK] = { "sem_queue", "sleeper", false },
+	[LNX_M_SET_ID] = { "sem_array", "sem_perm.id", false },
+	[LNX_M_SET_COUNT] = { "sem_array", "sem_nsems", false },
+	[LNX_M_SET_ALTERING] = { "sem_array", "pending_alter", false },
+	[LNX_M_SET_WATCHING] = { "sem_array", "pending_const", false },
+	[LNX_M_SET_LAST] = { "sem_array", "use_global_lock", false },
+	[LNX_M_SYSV_ALTERING] = { "sem", "pending_alter", false },
+	[LNX_M_SYSV_WATCHING] = { "sem", "pending_const", false },
+	[LNX_M_PT_REGS_SYSCALL] = { "pt_regs", "syscallno", false },
+	[LNX_M_TASK_BLOCKED] = { "task_struct", "blocked", false },
+	[LNX_M_TASK_JOBCTL] = { "task_struct", "jobctl", false },
+	[LNX_M_TASK_KTHREAD] = { "task_struct", "worker_private|set_child_tid",
+				 false }, /* moved in 5.17 */
+	[LNX_M_KTHREAD_FUNCTION] = { "kthread", "threadfn", false },
+	[LNX_M_KTHREAD_DATA] = { "kthread", "data", false },
+	[LNX_M_WORKER_TASK] = { "worker", "task", false },
+	[LNX_M_WORKER_WORK] = { "worker", "current_work", false },
+	[LNX_M_WORKER_FLAGS] = { "worker", "flags", false },
+	[LNX_M_WORKER_RESCUES] = { "worker", "rescue_wq", false },
 };
 
 static const char *const counters[LNX_COUNTERS] = {
@@ -428,19 +535,21 @@ static enum gs_code load(const void *data, size_t size, struct btf **btf_out, st
 enum gs_code lnx_types_read(const void *data, size_t size, struct lnx_types *types_out,
 			    struct gs_error *err)
 {
-	struct lnx_types types = { 0 };
+	GS_FREE struct lnx_types *types = calloc(1, sizeof(*types)); /* too large for a stack */
 	struct btf *btf;
-	enum gs_code rc = load(data, size, &btf, err);
 
+	if (!types)
+		return gs_fail(err, GS_ENOSPC, "out of memory");
+	enum gs_code rc = load(data, size, &btf, err);
 	if (rc)
 		return rc;
-	read_percpu(btf, &types);
-	read_counters(btf, false, &types);
-	read_counters(btf, true, &types);
-	rc = read_members(btf, &types, err);
+	read_percpu(btf, types);
+	read_counters(btf, false, types);
+	read_counters(btf, true, types);
+	rc = read_members(btf, types, err);
 	btf__free(btf);
 	if (!rc)
-		*types_out = types;
+		*types_out = *types;
 	return rc;
 }
 

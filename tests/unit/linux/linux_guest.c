@@ -53,6 +53,18 @@ static const struct {
 	{ LG_NAME_63, NULL },
 	{ LG_NAME_64, NULL },
 	{ "module_get_kallsym", "m_start" },
+	{ "down_interruptible", NULL },
+	{ "do_msgrcv", NULL },
+	{ "__do_semtimedop", NULL },
+	{ "sigsuspend", NULL },
+	{ "do_sys_poll", NULL },
+	{ "do_freezer_trap", NULL },
+	{ "wake_page_function", NULL },
+	{ "wake_bit_function", NULL },
+	{ "userfaultfd_wake_function", NULL },
+	{ "wakeme_after_rcu", NULL },
+	{ "eventfd_release", NULL },
+	{ "rescuer_thread", NULL },
 };
 
 /* Functions of the scheduler and of the locks, with the ends of their sections. */

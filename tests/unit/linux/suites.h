@@ -23,5 +23,6 @@ Suite *suite_memory(void);
 Suite *suite_unwind(void);
 Suite *suite_module(void);
 Suite *suite_waits(void);
+Suite *suite_wait_kinds(void);
 
 #endif
