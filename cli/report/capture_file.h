@@ -49,6 +49,7 @@ struct rep_thread {
 	uint32_t frame_count;
 	size_t first_wait; /* in rep_capture.waits */
 	uint32_t wait_count;
+	bool hidden; /* by a filter (filter.h): views for people leave it out */
 };
 
 struct rep_task {
