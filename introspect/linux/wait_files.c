@@ -6,9 +6,7 @@
 #define DESCRIPTORS_MAX 1024
 #define BLOCK		64
 /* A request may be blocked by another one that is blocked, and so on, until one that holds the lock. */
-#define BLOCKERS_MAX 64
-/* Requests that one lock blocks, passed each way. */
-#define REQUESTS_MAX 128
+#define BLOCKERS_MAX 16
 /* Namespaces of process ids in each other (MAX_PID_NS_LEVEL). */
 #define SPACES_MAX 32
 /* Levels of the tree of process ids: each has 6 bits of the number. */
@@ -230,33 +228,26 @@ static bool find_process(const struct hunt *h, uint32_t number, struct lnx_task 
 
 /* --- file locks --- */
 
-static bool is_request_of(const struct hunt *h, uint64_t node, uint64_t blocker)
+/* Whether a node is the head of what a lock blocks, or of a request on that list. */
+static bool is_on_list_of(const struct hunt *h, uint64_t node, uint64_t blocker)
 {
 	uint64_t of;
 
-	return hunt_member(h, node - hunt_offset(h, LNX_M_LOCK_MEMBER), LNX_M_LOCK_BLOCKER, &of) &&
-	       of == blocker;
+	return node == blocker + hunt_offset(h, LNX_M_LOCK_REQUESTS) ||
+	       (hunt_member(h, node - hunt_offset(h, LNX_M_LOCK_MEMBER), LNX_M_LOCK_BLOCKER, &of) &&
+		of == blocker);
 }
 
-/* Whether a request is among those that its blocker has a list of. */
+/* Whether a request is on the list of its blocker: so are its neighbours. Thousands may be. */
 static bool is_blocked_by(const struct hunt *h, uint64_t lock, uint64_t blocker)
 {
 	const uint64_t node = lock + hunt_offset(h, LNX_M_LOCK_MEMBER);
-	const uint64_t head = blocker + hunt_offset(h, LNX_M_LOCK_REQUESTS);
 	uint64_t next, prev;
 
-	if (!lnx_is_object(h->v->k, blocker) || !hunt_remote(h, node, &next) ||
-	    !hunt_remote(h, node + HUNT_PREV, &prev) || !hunt_is_linked(h, node, next, prev) ||
-	    !hunt_is_head(h, head))
-		return false;
-	for (uint32_t i = 0; i < REQUESTS_MAX; i++) {
-		if (next == head || prev == head)
-			return true;
-		if (!is_request_of(h, next, blocker) || !hunt_remote(h, next, &next) ||
-		    !hunt_remote(h, prev + HUNT_PREV, &prev))
-			return false;
-	}
-	return false;
+	return lnx_is_object(h->v->k, blocker) && hunt_remote(h, node, &next) &&
+	       hunt_remote(h, node + HUNT_PREV, &prev) && hunt_is_linked(h, node, next, prev) &&
+	       is_on_list_of(h, next, blocker) && is_on_list_of(h, prev, blocker) &&
+	       hunt_is_head(h, blocker + hunt_offset(h, LNX_M_LOCK_REQUESTS));
 }
 
 /* The inode that a lock is of; 0: it does not say, as requests that break a lease do not. */
@@ -270,28 +261,62 @@ static bool inode_of(const struct hunt *h, uint64_t lock, uint64_t *inode_out)
 			  lnx_is_object(h->v->k, *inode_out)));
 }
 
-/* The lock that a request waits for in the end, through others that wait for it, too. */
+/*
+ * The lock at the end of what a request is blocked by, and the one before it. Requests of flock() queue up
+ * one behind the other, in thousands maybe: then the way is too long.
+ */
+static bool follow_blockers(const struct hunt *h, uint64_t request, uint64_t *last_out,
+			    uint64_t *lock_out)
+{
+	uint64_t blocker;
+
+	*lock_out = request;
+	for (uint32_t i = 0; i < BLOCKERS_MAX; i++) {
+		if (!hunt_member(h, *lock_out, LNX_M_LOCK_BLOCKER, &blocker))
+			return false;
+		if (!blocker)
+			return i > 0;
+		*last_out = *lock_out;
+		*lock_out = blocker;
+	}
+	return false;
+}
+
+/* A lock by flock() that is held: the first one that the file itself has on its list of these. */
+static bool first_held(const struct hunt *h, uint64_t inode, uint64_t *lock_out)
+{
+	uint64_t context, node, blocker, of;
+
+	if (!hunt_has_all(h, LNX_M_INODE_LOCKS, LNX_M_LOCK_LIST) ||
+	    !hunt_member(h, inode, LNX_M_INODE_LOCKS, &context) ||
+	    !lnx_is_object(h->v->k, context) ||
+	    !hunt_is_head(h, context + hunt_offset(h, LNX_M_LOCKS_FLOCK)) ||
+	    !hunt_member(h, context, LNX_M_LOCKS_FLOCK, &node))
+		return false;
+	*lock_out = node - hunt_offset(h, LNX_M_LOCK_LIST);
+	return hunt_member(h, *lock_out, LNX_M_LOCK_BLOCKER, &blocker) && !blocker &&
+	       inode_of(h, *lock_out, &of) && of == inode;
+}
+
+/*
+ * The lock that a request waits for in the end, through others that wait for it, too: its own place and
+ * that on the lock's list are proved.
+ */
 static bool holder_of(const struct hunt *h, uint64_t request, uint64_t *lock_out,
 		      uint64_t *inode_out)
 {
-	uint64_t lock = request, blocker, inode;
+	uint64_t blocker, last, inode;
+	uint32_t flags;
 
-	if (!inode_of(h, request, inode_out))
+	if (!hunt_member(h, request, LNX_M_LOCK_BLOCKER, &blocker) ||
+	    !is_blocked_by(h, request, blocker) || !inode_of(h, request, &inode))
 		return false;
-	for (uint32_t i = 0; i < BLOCKERS_MAX; i++) {
-		if (!hunt_member(h, lock, LNX_M_LOCK_BLOCKER, &blocker))
-			return false;
-		if (!blocker) {
-			*lock_out = lock;
-			return i > 0 && *inode_out;
-		}
-		if (!is_blocked_by(h, lock, blocker) || !inode_of(h, blocker, &inode) ||
-		    (*inode_out && inode && inode != *inode_out))
-			return false;
-		*inode_out = inode ? inode : *inode_out;
-		lock = blocker;
-	}
-	return false;
+	if (follow_blockers(h, request, &last, lock_out))
+		return is_blocked_by(h, last, *lock_out) && inode_of(h, *lock_out, inode_out) &&
+		       *inode_out && (!inode || inode == *inode_out);
+	*inode_out = inode;
+	return inode && hunt_member_u32(h, request, LNX_M_LOCK_FLAGS, &flags) &&
+	       (flags & FL_FLOCK) && first_held(h, inode, lock_out);
 }
 
 /*

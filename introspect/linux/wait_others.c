@@ -19,7 +19,7 @@
 #define NR_RT_SIGTIMEDWAIT 137
 #define PSTATE_32BIT	   UINT64_C(0x10)
 
-/* --- wait queues that the waiter itself tells of --- */
+/* --- wait queues that the waiter itself tells of: names last, as looking them up takes longest --- */
 
 /* Whether a bit that is waited for is set: bit 0 of a word that was never an address of one is none. */
 static bool is_set(const struct hunt *h, uint64_t word, uint64_t bit)
@@ -33,13 +33,13 @@ static bool page_bit(struct hunt *h, uint64_t waiter, uint64_t func)
 {
 	uint64_t page, bit;
 
-	if (!hunt_has_all(h, LNX_M_PAGE_WAIT_PAGE, LNX_M_PAGE_FLAGS) ||
-	    !hunt_is_function(h, func, "wake_page_function"))
+	if (!hunt_has_all(h, LNX_M_PAGE_WAIT_PAGE, LNX_M_PAGE_FLAGS))
 		return false;
 	const uint64_t around = waiter - hunt_offset(h, LNX_M_PAGE_WAIT_ENTRY);
 	if (!hunt_local(h, around, LNX_M_PAGE_WAIT_PAGE, &page) ||
 	    !hunt_local(h, around, LNX_M_PAGE_WAIT_BIT, &bit) ||
-	    !is_set(h, page + hunt_offset(h, LNX_M_PAGE_FLAGS), bit))
+	    !is_set(h, page + hunt_offset(h, LNX_M_PAGE_FLAGS), bit) ||
+	    !hunt_is_function(h, func, "wake_page_function"))
 		return false;
 	hunt_add(h, LNX_WAIT_PAGE, page, GVA(0), bit);
 	return true;
@@ -49,12 +49,12 @@ static bool any_bit(struct hunt *h, uint64_t waiter, uint64_t func)
 {
 	uint64_t word, bit;
 
-	if (!hunt_has_all(h, LNX_M_BIT_WAIT_WORD, LNX_M_BIT_WAIT_ENTRY) ||
-	    !hunt_is_function(h, func, "wake_bit_function"))
+	if (!hunt_has_all(h, LNX_M_BIT_WAIT_WORD, LNX_M_BIT_WAIT_ENTRY))
 		return false;
 	const uint64_t around = waiter - hunt_offset(h, LNX_M_BIT_WAIT_ENTRY);
 	if (!hunt_local(h, around, LNX_M_BIT_WAIT_WORD, &word) ||
-	    !hunt_local(h, around, LNX_M_BIT_WAIT_BIT, &bit) || !is_set(h, word, bit))
+	    !hunt_local(h, around, LNX_M_BIT_WAIT_BIT, &bit) || !is_set(h, word, bit) ||
+	    !hunt_is_function(h, func, "wake_bit_function"))
 		return false;
 	hunt_add(h, LNX_WAIT_BIT, word, GVA(0), bit);
 	return true;
@@ -65,15 +65,15 @@ static bool user_fault(struct hunt *h, uint64_t waiter, uint64_t queue, uint64_t
 {
 	uint64_t context, address, mm;
 
-	if (!hunt_has_all(h, LNX_M_FAULT_ADDRESS, LNX_M_FAULT_CONTEXT_MM) ||
-	    !hunt_is_function(h, func, "userfaultfd_wake_function"))
+	if (!hunt_has_all(h, LNX_M_FAULT_ADDRESS, LNX_M_FAULT_CONTEXT_MM))
 		return false;
 	const uint64_t around = waiter - hunt_offset(h, LNX_M_FAULT_ENTRY);
 	if (!hunt_local(h, around, LNX_M_FAULT_ADDRESS, &address) ||
 	    !hunt_local(h, around, LNX_M_FAULT_CONTEXT, &context) ||
 	    !hunt_member(h, context, LNX_M_FAULT_CONTEXT_MM, &mm) || mm != h->task->mm.a ||
 	    (queue != context + hunt_offset(h, LNX_M_FAULT_CONTEXT_PENDING) &&
-	     queue != context + hunt_offset(h, LNX_M_FAULT_CONTEXT_TAKEN)))
+	     queue != context + hunt_offset(h, LNX_M_FAULT_CONTEXT_TAKEN)) ||
+	    !hunt_is_function(h, func, "userfaultfd_wake_function"))
 		return false;
 	hunt_add(h, LNX_WAIT_USERFAULT, context, GVA(0), address);
 	return true;

@@ -385,6 +385,41 @@ START_TEST(request_behind_another_one_waits_for_who_holds_the_lock)
 }
 END_TEST
 
+START_TEST(flock_behind_very_many_is_looked_for_at_the_file)
+{
+	make_locks(2);
+	const uint64_t context = lg_object(&made.g);
+	uint64_t behind = held;
+
+	place(LNX_M_INODE_LOCKS, 0x60);
+	place(LNX_M_LOCKS_FLOCK, 0x20);
+	place(LNX_M_LOCK_LIST, 0xd0);
+	lg_list_init(&made.g, held + at(LNX_M_LOCK_REQUESTS));
+	for (int i = 0; i < 20; i++) {
+		const uint64_t next = make_lock(make_file(inode), 2);
+
+		block_request(next, behind);
+		behind = next;
+	}
+	block_request(request, behind);
+	expect_queue();
+	*member(inode, LNX_M_INODE_LOCKS) = context;
+	lg_list_init(&made.g, context + 0x20);
+	expect_queue();
+	lg_list_add(&made.g, context + 0x20, held + 0xd0);
+	expect(a, LNX_WAIT_FLOCK, held, owner->address, 77);
+	// what is on the list is not held, or of another file
+	*member(held, LNX_M_LOCK_BLOCKER) = behind;
+	expect_queue();
+	*member(held, LNX_M_LOCK_BLOCKER) = 0;
+	*member(held, LNX_M_LOCK_FILE) = make_file(lg_object(&made.g));
+	expect_queue();
+	*member(held, LNX_M_LOCK_FILE) = file;
+	*member(request, LNX_M_LOCK_FLAGS) = 1; // of a range
+	expect_queue();
+}
+END_TEST
+
 START_TEST(lock_that_does_not_lead_back_is_none)
 {
 	make_locks(2);
@@ -789,6 +824,7 @@ Suite *suite_wait_kinds(void)
 	tcase_add_test(tc, record_lock_belongs_to_a_table_or_an_open_file);
 	tcase_add_test(tc, lease_is_of_the_file_of_who_has_it);
 	tcase_add_test(tc, request_behind_another_one_waits_for_who_holds_the_lock);
+	tcase_add_test(tc, flock_behind_very_many_is_looked_for_at_the_file);
 	tcase_add_test(tc, lock_that_does_not_lead_back_is_none);
 	tcase_add_loop_test(tc, pipe_is_one_of_a_fifo_that_is_open_at_that_end, 0, 2);
 	tcase_add_loop_test(tc, socket_and_epoll_lead_back_to_the_file, 0, 2);
