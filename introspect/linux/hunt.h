@@ -9,6 +9,9 @@
 
 #define HUNT_PREV 8 /* struct list_head: next, prev */
 
+/* Searches of the stack's words or of a process's files for one thread, each of hundreds of reads. */
+#define HUNT_SEARCHES 16
+
 /* The thread that is looked at, and what was found so far. */
 struct hunt {
 	struct lnx_view *v;
@@ -20,6 +23,7 @@ struct hunt {
 	uint64_t pi_mutex;    /* of a futex that was found: its rt_mutex is the same wait */
 	struct lnx_wait *out;
 	uint32_t n;
+	uint32_t searches; /* so far */
 };
 
 /* How the waiters of a list are told from its head. */
@@ -93,6 +97,12 @@ static inline bool hunt_member_u32(const struct hunt *h, uint64_t base, enum lnx
 	       !lnx_read_u32(h->v, GVA(base + hunt_offset(h, m)), value_out);
 }
 
+/* Whether one more search is allowed: what a stack holds may be made up. */
+static inline bool hunt_may_search(struct hunt *h)
+{
+	return h->searches < HUNT_SEARCHES && ++h->searches;
+}
+
 /* --- waits.c --- */
 
 /* Add a wait unless there is no room: then it is one of very many. */
@@ -136,8 +146,8 @@ bool hunt_owner(const struct hunt *h, uint64_t word, uint64_t flags, gva_t *owne
  * @param head   the list's head in the lock, up to 7.0
  * @param first  the lock's first waiter, later
  */
-bool hunt_find_lock(const struct hunt *h, const struct ring *r, uint64_t waiter,
-		    enum lnx_member head, enum lnx_member first, uint64_t *lock_out);
+bool hunt_find_lock(struct hunt *h, const struct ring *r, uint64_t waiter, enum lnx_member head,
+		    enum lnx_member first, uint64_t *lock_out);
 
 void hunt_semaphore(struct hunt *h, uint64_t waiter);
 void hunt_rt_mutex(struct hunt *h, uint64_t waiter);

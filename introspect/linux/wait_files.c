@@ -35,7 +35,7 @@ static int32_t find_open(struct hunt *h, gva_t task, match_fn match, void *arg)
 	uint64_t files, table, array, file[BLOCK];
 	uint32_t max;
 
-	if (!hunt_has_all(h, LNX_M_TASK_FILES, LNX_M_FILE_INODE) ||
+	if (!hunt_has_all(h, LNX_M_TASK_FILES, LNX_M_FILE_INODE) || !hunt_may_search(h) ||
 	    !hunt_member(h, task.a, LNX_M_TASK_FILES, &files) ||
 	    !hunt_member(h, files, LNX_M_FILES_TABLE, &table) ||
 	    !hunt_member_u32(h, table, LNX_M_TABLE_MAX, &max) ||

@@ -68,8 +68,8 @@ static bool lock_on_stack(const struct hunt *h, const struct ring *r, uint64_t n
 	return false;
 }
 
-bool hunt_find_lock(const struct hunt *h, const struct ring *r, uint64_t waiter,
-		    enum lnx_member head, enum lnx_member first, uint64_t *lock_out)
+bool hunt_find_lock(struct hunt *h, const struct ring *r, uint64_t waiter, enum lnx_member head,
+		    enum lnx_member first, uint64_t *lock_out)
 {
 	const uint64_t node = waiter + hunt_offset(h, r->node);
 	uint64_t next, prev;
@@ -86,7 +86,7 @@ bool hunt_find_lock(const struct hunt *h, const struct ring *r, uint64_t waiter,
 	if ((next != node || prev != node) && !hunt_is_linked(h, node, next, prev))
 		return false;
 	return noted_lock(h, r, node, first, lock_out) ||
-	       lock_on_stack(h, r, node, first, lock_out);
+	       (hunt_may_search(h) && lock_on_stack(h, r, node, first, lock_out));
 }
 
 /* --- kinds --- */

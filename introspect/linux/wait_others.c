@@ -169,7 +169,8 @@ void hunt_sysv_semaphore(struct hunt *h, uint64_t waiter)
 	uint64_t head, set;
 	uint32_t id;
 
-	if (!hunt_find_head(h, &ring, waiter, &head) || !hunt_is_in(h, names))
+	if (!hunt_find_head(h, &ring, waiter, &head) || !hunt_is_in(h, names) ||
+	    !hunt_may_search(h))
 		return;
 	/* the set's address is what the function that waits needs again when it is woken */
 	for (uint64_t i = 0; i < WORDS_MAX && hunt_local_word(h, h->start + i * 8, &set); i++) {
