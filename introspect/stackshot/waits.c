@@ -42,6 +42,7 @@ static uint8_t stock_type(uint32_t kind)
 	case LNX_WAIT_RWSEM_READ: return KCD_WAIT_KERNEL_RWLOCK_READ;
 	case LNX_WAIT_RWSEM_WRITE: return KCD_WAIT_KERNEL_RWLOCK_WRITE;
 	case LNX_WAIT_RT_MUTEX: return KCD_WAIT_KERNEL_MUTEX;
+	case LNX_WAIT_SEMAPHORE: return KCD_WAIT_SEMAPHORE;
 	case LNX_WAIT_FUTEX: return KCD_WAIT_USER_LOCK;
 	default: return KCD_WAIT_NONE;
 	}
