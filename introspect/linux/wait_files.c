@@ -343,6 +343,15 @@ static gva_t process_of(struct hunt *h, uint64_t lock, uint32_t flags)
 	return find_open(h, t.address, is_file, &file) >= 0 ? t.address : GVA(0);
 }
 
+static const struct {
+	uint32_t flag;
+	enum lnx_wait_kind kind;
+} lock_kinds[] = {
+	{ FL_FLOCK, LNX_WAIT_FLOCK },
+	{ FL_POSIX, LNX_WAIT_RECORD_LOCK },
+	{ FL_LEASE, LNX_WAIT_LEASE },
+};
+
 bool hunt_file_lock(struct hunt *h, uint64_t queue)
 {
 	uint64_t lock, inode, number;
@@ -356,12 +365,11 @@ bool hunt_file_lock(struct hunt *h, uint64_t queue)
 	    !hunt_member_u32(h, lock, LNX_M_LOCK_FLAGS, &flags) ||
 	    !hunt_member(h, inode, LNX_M_INODE_NUMBER, &number))
 		return false;
-	const enum lnx_wait_kind kind = flags & FL_FLOCK   ? LNX_WAIT_FLOCK
-					: flags & FL_POSIX ? LNX_WAIT_RECORD_LOCK
-					: flags & FL_LEASE ? LNX_WAIT_LEASE
-							   : LNX_WAIT_QUEUE;
-	if (kind == LNX_WAIT_QUEUE)
-		return false;
-	hunt_add(h, kind, lock, process_of(h, lock, flags), number);
-	return true;
+	for (size_t i = 0; i < ARRAY_SIZE(lock_kinds); i++) {
+		if (!(flags & lock_kinds[i].flag))
+			continue;
+		hunt_add(h, lock_kinds[i].kind, lock, process_of(h, lock, flags), number);
+		return true;
+	}
+	return false;
 }

@@ -345,14 +345,14 @@ static void semaphore(void)
 
 static void signal_wait(void)
 {
-	sigset_t all, one;
+	sigset_t all, wanted;
 
 	sigfillset(&all);
-	sigemptyset(&one);
-	sigaddset(&one, SIGUSR1);
+	sigemptyset(&wanted);
+	sigaddset(&wanted, SIGUSR1);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	ready();
-	sigwaitinfo(&one, NULL);
+	sigwaitinfo(&wanted, NULL);
 }
 
 static void signal_suspend(void)
