@@ -5,15 +5,25 @@
 #include "cli/cli.h"
 #include "cli/files.h"
 #include "cli/report/delta.h"
+#include "cli/report/filter.h"
 #include "cli/report/report.h"
 #include "cli/report/waits.h"
 
 struct show_options {
 	struct cli_files files;
 	bool json, group, waits;
+	struct rep_filter filter;
 };
 
-enum { OPTION_JSON = 256, OPTION_GROUP, OPTION_WAITS };
+enum {
+	OPTION_JSON = 256,
+	OPTION_GROUP,
+	OPTION_WAITS,
+	OPTION_STATE,
+	OPTION_WAITING_SINCE,
+	OPTION_PROCESS,
+	OPTION_FUNCTION,
+};
 
 static const struct argp_option options[] = {
 	{ "json", OPTION_JSON, NULL, 0, "print the document that docs/json.md describes", 0 },
@@ -21,28 +31,62 @@ static const struct argp_option options[] = {
 	{ "waits", OPTION_WAITS, NULL, 0,
 	  "show who waits for whom, deadlocks first (of a capture that was taken with --waits)",
 	  0 },
+	{ "state", OPTION_STATE, "LETTERS", 0, "show only threads in one of these states (D, SD)",
+	  1 },
+	{ "waiting-since", OPTION_WAITING_SINCE, "DURATION", 0,
+	  "show only threads that have not been executed for at least so long (10s)", 1 },
+	{ "process", OPTION_PROCESS, "NAME", 0,
+	  "show only threads of processes with this name or number", 1 },
+	{ "function", OPTION_FUNCTION, "NAME", 0,
+	  "show only threads with this function in their stack", 1 },
 	{ 0 },
 };
+
+static error_t parse_filter(int key, char *arg, struct rep_filter *f, struct argp_state *state)
+{
+	switch (key) {
+	case OPTION_STATE:
+		f->states = arg;
+		if (rep_filter_are_states(arg))
+			return 0;
+		argp_error(state, "--state %s: not letters of R, S, D, T, t, Z, X, I, P", arg);
+		return EINVAL; /* argp itself goes on: it must not exit */
+	case OPTION_WAITING_SINCE:
+		if (cli_parse_duration(arg, &f->waiting_ns) && f->waiting_ns)
+			return 0;
+		argp_error(state, "--waiting-since %s: not a duration such as 10s or 500ms", arg);
+		return EINVAL;
+	case OPTION_PROCESS: f->process = arg; return 0;
+	case OPTION_FUNCTION: f->function = arg; return 0;
+	default: return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static error_t check_options(const struct show_options *o, struct argp_state *state)
+{
+	if (!o->files.count)
+		return cli_files_complain(state, "FILE is missing");
+	if (o->waits && (o->json || o->group))
+		return cli_files_complain(state, "--waits is a view of its own: the JSON document "
+						 "always has what threads wait for");
+	if ((o->json || o->waits) && rep_filter_is_set(&o->filter))
+		return cli_files_complain(state, "--state, --waiting-since, --process and "
+						 "--function choose threads of the plain text and "
+						 "of --group");
+	return cli_files_no_json(state, o->json, "group", o->group);
+}
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct show_options *o = state->input;
 
-	(void)arg;
 	switch (key) {
 	case OPTION_JSON: o->json = true; return 0;
 	case OPTION_GROUP: o->group = true; return 0;
 	case OPTION_WAITS: o->waits = true; return 0;
 	case ARGP_KEY_ARGS: return cli_files_take(&o->files, state);
-	case ARGP_KEY_END:
-		if (!o->files.count)
-			return cli_files_complain(state, "FILE is missing");
-		if (o->waits && (o->json || o->group))
-			return cli_files_complain(state,
-						  "--waits is a view of its own: the JSON document "
-						  "always has what threads wait for");
-		return cli_files_no_json(state, o->json, "group", o->group);
-	default: return ARGP_ERR_UNKNOWN;
+	case ARGP_KEY_END: return check_options(o, state);
+	default: return parse_filter(key, arg, &o->filter, state);
 	}
 }
 
@@ -76,6 +120,8 @@ int cli_cmd_show(int argc, char **argv)
 		rep_capture_deinit(&c);
 		return cli_error(&err);
 	}
+	if (rep_filter_is_set(&o.filter))
+		(void)rep_filter_apply(&c, &o.filter); /* none may be left: the text says so */
 	cli_report_begin();
 	bool ok = o.json    ? rep_json(&c, stdout)
 		  : o.waits ? rep_waits(&c, stdout)

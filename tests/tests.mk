@@ -87,7 +87,7 @@ $(SYSROOT)/.complete:
 	$(call say,FETCH,$(SYSROOT))
 	$(Q)tests/testbed/sysroot $(SYSROOT_PACKAGES)
 
-$T/bin/workload: $(addprefix tests/guest/,workload.c waits.c listing.c mix.c calls.c workload.h) $(SYSROOT)/.complete
+$T/bin/workload: $(addprefix tests/guest/,workload.c waits.c kinds.c listing.c mix.c calls.c workload.h) $(SYSROOT)/.complete
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
 	$(Q)$(ARM64_CC) -std=gnu17 -O2 -Wall -Wextra -Werror -I. -static -pthread -o $@ $(filter %.c,$^) -lz
@@ -300,6 +300,15 @@ soak-sampling: ## long: shares of a known mix from 60 s of samples at 99 Hz
 	$(Q)$(MAKE) --no-print-directory e2e-build
 	$(Q)E2E_SETTINGS="SAMPLE_SECONDS=60 SAMPLE_HZ=99 SAMPLE_CPUS=2" tests/run-suites $(BUILD)/tests/logs \
 	  'soak-sampling=tests/e2e/run $(BUILD)/tests/soak-sampling sampling'
+
+# of a guest in which locks are fought for, and always let go
+.PHONY: soak-waits
+soak: soak-waits
+soak-waits: ## long: no deadlock is seen in 1,000 captures of a busy guest
+	$(Q)tools/deps build demo test
+	$(Q)$(MAKE) --no-print-directory e2e-build
+	$(Q)SUITE_TIMEOUT=14400 E2E_SETTINGS="WAIT_CAPTURES=1000 CASE_SECONDS=10000" tests/run-suites $(BUILD)/tests/logs \
+	  'soak-waits=tests/e2e/run $(BUILD)/tests/soak-waits waits'
 
 .PHONY: check
 check: ## all tests

@@ -35,7 +35,9 @@ struct rep_frame {
 struct rep_wait {
 	struct ss_wait_record record;
 	size_t owner; /* in rep_capture.threads; REP_NO_THREAD: none, or not here */
-	const struct rep_symbol *waker; /* function that is to wake it; NULL: not known */
+	const struct rep_symbol
+		*function; /* that extra is the address of; NULL: not known, or none */
+	bool has_others;   /* the owner is a process, of which any other thread may let go, too */
 };
 
 struct rep_user_frame {
@@ -53,6 +55,7 @@ struct rep_thread {
 	uint32_t frame_count;
 	size_t first_wait; /* in rep_capture.waits */
 	uint32_t wait_count;
+	bool hidden; /* by a filter (filter.h): views for people leave it out */
 
 	bool has_user;			  /* its user stack was asked for */
 	struct ss_user_stack_record user; /* zeroed unless has_user */

@@ -44,6 +44,17 @@ static void write_head(const struct rep_capture *c, FILE *to)
 	fputc('\n', to);
 }
 
+static void write_hidden(const struct rep_capture *c, FILE *to)
+{
+	size_t hidden = 0;
+
+	for (size_t i = 0; i < c->thread_count; i++)
+		hidden += c->threads[i].hidden;
+	if (hidden)
+		fprintf(to, "%zu of %zu threads are shown\n", c->thread_count - hidden,
+			c->thread_count);
+}
+
 static void write_missing(const struct rep_capture *c, FILE *to)
 {
 	if (rep_is_complete(c))
@@ -79,11 +90,18 @@ static void write_vcpus(const struct rep_capture *c, FILE *to)
 
 static void write_task(const struct rep_capture *c, const struct rep_task *t, FILE *to)
 {
-	fputc('\n', to);
-	rep_put_task(t, to);
+	bool is_first = true;
+
 	for (uint32_t i = 0; i < t->thread_count; i++) {
 		const struct rep_thread *th = &c->threads[t->first_thread + i];
 
+		if (th->hidden)
+			continue;
+		if (is_first) {
+			fputc('\n', to);
+			rep_put_task(t, to);
+		}
+		is_first = false;
 		fputs("  ", to);
 		rep_put_thread(th, to);
 		fputc('\n', to);
@@ -96,11 +114,14 @@ static bool write_groups(const struct rep_capture *c, FILE *to)
 {
 	GS_FREE struct rep_member *members = gs_array_alloc(c->thread_count, sizeof(*members));
 
+	size_t n = 0;
+
 	if (!members)
 		return c->thread_count == 0;
 	for (size_t i = 0; i < c->thread_count; i++)
-		members[i] = (struct rep_member){ c, &c->threads[i] };
-	return rep_put_groups(members, c->thread_count, to);
+		if (!c->threads[i].hidden)
+			members[n++] = (struct rep_member){ c, &c->threads[i] };
+	return rep_put_groups(members, n, to);
 }
 
 bool rep_text(const struct rep_capture *c, bool group, FILE *to)
@@ -108,6 +129,7 @@ bool rep_text(const struct rep_capture *c, bool group, FILE *to)
 	bool ok = true;
 
 	write_head(c, to);
+	write_hidden(c, to);
 	write_missing(c, to);
 	write_vcpus(c, to);
 	if (group)

@@ -15,18 +15,48 @@
 
 #define TAKEN UINT32_MAX /* by whom a thread of a cycle was seen, once that is told */
 
+/* How what a record has besides the object is shown. */
+enum form { NO_EXTRA, NUMBER, HEX, FUNCTION, DUE };
+
 static const struct {
 	const char *name; /* in JSON */
 	const char *text;
+	enum form form;
+	const char *extra;	/* in JSON */
+	const char *extra_text; /* before it; of numbers "%s N" */
 } kinds[LNX_WAIT_KINDS] = {
 	[LNX_WAIT_MUTEX] = { "mutex", "mutex" },
 	[LNX_WAIT_RWSEM_READ] = { "rwsem-read", "rw_semaphore (to read)" },
 	[LNX_WAIT_RWSEM_WRITE] = { "rwsem-write", "rw_semaphore (to write)" },
 	[LNX_WAIT_COMPLETION] = { "completion", "completion" },
-	[LNX_WAIT_QUEUE] = { "wait-queue", "wait queue" },
+	[LNX_WAIT_QUEUE] = { "wait-queue", "wait queue", FUNCTION, "waker", "woken by" },
 	[LNX_WAIT_FUTEX] = { "futex", "futex" },
-	[LNX_WAIT_FUTEX_SHARED] = { "futex-shared", "futex of a file at offset" },
-	[LNX_WAIT_TIMER] = { "timer", "timer" },
+	[LNX_WAIT_FUTEX_SHARED] = { "futex-shared", "futex of a file at offset", NUMBER, "file",
+				    "of file" },
+	[LNX_WAIT_TIMER] = { "timer", "timer", DUE, "due_ns", "due at" },
+	[LNX_WAIT_FLOCK] = { "flock", "flock", NUMBER, "inode", "of inode" },
+	[LNX_WAIT_RECORD_LOCK] = { "record-lock", "record lock", NUMBER, "inode", "of inode" },
+	[LNX_WAIT_LEASE] = { "lease", "lease", NUMBER, "inode", "of inode" },
+	[LNX_WAIT_RT_MUTEX] = { "rt-mutex", "rt_mutex" },
+	[LNX_WAIT_SEMAPHORE] = { "semaphore", "semaphore" },
+	[LNX_WAIT_CHILD] = { "child", "children of" },
+	[LNX_WAIT_PIPE] = { "pipe", "pipe", NUMBER, "descriptor", "descriptor" },
+	[LNX_WAIT_SOCKET] = { "socket", "socket", NUMBER, "descriptor", "descriptor" },
+	[LNX_WAIT_EPOLL] = { "epoll", "epoll", NUMBER, "descriptor", "descriptor" },
+	[LNX_WAIT_EVENTFD] = { "eventfd", "eventfd", NUMBER, "descriptor", "descriptor" },
+	[LNX_WAIT_TIMERFD] = { "timerfd", "timerfd", NUMBER, "descriptor", "descriptor" },
+	[LNX_WAIT_INOTIFY] = { "inotify", "inotify", NUMBER, "descriptor", "descriptor" },
+	[LNX_WAIT_FILE] = { "file", "file", NUMBER, "descriptor", "descriptor" },
+	[LNX_WAIT_MESSAGE] = { "message", "message in queue", NUMBER, "id", "id" },
+	[LNX_WAIT_MESSAGE_ROOM] = { "message-room", "room in message queue", NUMBER, "id", "id" },
+	[LNX_WAIT_SYSV_SEMAPHORE] = { "sysv-semaphore", "System V semaphores", NUMBER, "id", "id" },
+	[LNX_WAIT_PAGE] = { "page", "page", NUMBER, "bit", "bit" },
+	[LNX_WAIT_BIT] = { "bit", "word", NUMBER, "bit", "bit" },
+	[LNX_WAIT_USERFAULT] = { "userfault", "userfaultfd", HEX, "address", "to fill in" },
+	[LNX_WAIT_RCU] = { "rcu", "RCU grace period, completion" },
+	[LNX_WAIT_SIGNAL] = { "signal", "signal", HEX, "signals", "of" },
+	[LNX_WAIT_FREEZER] = { "freezer", "thaw of" },
+	[LNX_WAIT_WORK] = { "work", "work, idle", FUNCTION, "function", "in" },
 };
 
 /* Kinds of later captures are here as 0. */
@@ -77,13 +107,29 @@ static size_t find_key(const struct key *keys, size_t n, uint64_t id)
 	return lo < n && keys[lo].id == id ? keys[lo].at : REP_NO_THREAD;
 }
 
+/* Threads that are not alone in their process, as far as the capture tells. */
+static bool *find_others(const struct rep_capture *c)
+{
+	bool *others = calloc(c->thread_count + 1, sizeof(*others));
+
+	for (size_t i = 0; others && i < c->task_count; i++) {
+		const struct rep_task *t = &c->tasks[i];
+
+		for (uint32_t k = 0; k < t->thread_count; k++)
+			others[t->first_thread + k] =
+				t->thread_count > 1 || t->linux_facts.threads > 1;
+	}
+	return others;
+}
+
 bool rep_waits_resolve(struct rep_capture *c)
 {
 	if (!c->wait_count)
 		return true;
 	GS_FREE struct key *keys = gs_array_alloc(c->thread_count, sizeof(*keys));
 
-	if (!keys)
+	GS_FREE bool *others = find_others(c);
+	if (!keys || !others)
 		return false;
 	for (size_t i = 0; i < c->thread_count; i++)
 		keys[i] = (struct key){ c->threads[i].id, i };
@@ -93,8 +139,10 @@ bool rep_waits_resolve(struct rep_capture *c)
 
 		w->owner = w->record.owner ? find_key(keys, c->thread_count, w->record.owner)
 					   : REP_NO_THREAD;
-		if (w->record.kind == LNX_WAIT_QUEUE)
-			w->waker = rep_symbol_at(c, w->record.extra);
+		w->has_others = lnx_wait_is_for_process(w->record.kind) &&
+				w->owner != REP_NO_THREAD && others[w->owner];
+		if (lnx_wait_has_function(w->record.kind))
+			w->function = rep_symbol_at(c, w->record.extra);
 	}
 	return true;
 }
@@ -120,8 +168,34 @@ static void put_owner(const struct rep_capture *c, const struct rep_wait *w, FIL
 			w->record.owner_tid);
 	} else if (is_rwsem(kind_of(w)) && w->record.extra & LNX_RWSEM_READER_OWNED) {
 		fputs(" held by readers", to);
-	} else if (kind_of(w) == LNX_WAIT_MUTEX || is_rwsem(kind_of(w))) {
+	} else if (lnx_wait_is_for_process(kind_of(w))) {
+		fputs(" held by a process that is not known", to);
+	} else if (kind_of(w) == LNX_WAIT_MUTEX || kind_of(w) == LNX_WAIT_RT_MUTEX ||
+		   is_rwsem(kind_of(w))) {
 		fputs(" that nobody holds now", to);
+	}
+}
+
+/* " woken by pollwake", ", due at 3.000000000 s" */
+static void put_extra(const struct rep_wait *w, FILE *to)
+{
+	const uint64_t extra = w->record.extra;
+	const char *text = kinds[kind_of(w)].extra_text;
+
+	switch (kinds[kind_of(w)].form) {
+	case NO_EXTRA: break;
+	case NUMBER: fprintf(to, " (%s %" PRIu64 ")", text, extra); break;
+	case HEX: fprintf(to, " (%s %#" PRIx64 ")", text, extra); break;
+	case DUE:
+		fprintf(to, ", %s %" PRIu64 ".%09" PRIu64 " s", text, extra / 1000000000,
+			extra % 1000000000);
+		break;
+	case FUNCTION:
+		if (!w->function)
+			break;
+		fprintf(to, " %s ", text);
+		rep_put(w->function->name, strlen(w->function->name), to);
+		break;
 	}
 }
 
@@ -130,16 +204,10 @@ static void put_wait(const struct rep_capture *c, const struct rep_wait *w, FILE
 {
 	const struct ss_wait_record *r = &w->record;
 
-	if (kind_of(w) == LNX_WAIT_TIMER) {
-		fprintf(to, "waits for timer %#" PRIx64 ", due at %" PRIu64 ".%09" PRIu64 " s",
-			r->object, r->extra / 1000000000, r->extra % 1000000000);
-		return;
-	}
-	fprintf(to, "waits for %s %#" PRIx64, kind_text(kind_of(w)), r->object);
-	if (w->waker) {
-		fputs(" woken by ", to);
-		rep_put(w->waker->name, strlen(w->waker->name), to);
-	}
+	fprintf(to, "waits for %s", kind_text(kind_of(w)));
+	if (r->object)
+		fprintf(to, " %#" PRIx64, r->object);
+	put_extra(w, to);
 	put_owner(c, w, to);
 }
 
@@ -155,7 +223,10 @@ void rep_put_waits(const struct rep_capture *c, const struct rep_thread *t, cons
 
 /* --- who waits for whom --- */
 
-/* Each thread waits for one owner at most, so that cycles do not meet. */
+/*
+ * Each thread waits for one owner at most, so that cycles do not meet. What a process holds any of its
+ * threads may let go: a ring through one that has others is no deadlock, and is cut there.
+ */
 struct graph {
 	const struct rep_capture *c;
 	size_t *wait;	 /* of each thread: its wait with an owner; REP_NO_THREAD: none */
@@ -183,6 +254,19 @@ static int compare_waiters(const void *a, const void *b, void *arg)
 	return (x > y) - (x < y);
 }
 
+/* The thread of a cycle that waits for a process with other threads; REP_NO_THREAD: none does. */
+static size_t find_cut(const struct graph *g, size_t first)
+{
+	size_t at = first;
+
+	do {
+		if (g->c->waits[g->wait[at]].has_others)
+			return at;
+		at = owner_of(g, at);
+	} while (at != first);
+	return REP_NO_THREAD;
+}
+
 /* Follow owners from each thread: one that this search has seen closes a cycle. */
 static void find_cycles(struct graph *g)
 {
@@ -195,6 +279,11 @@ static void find_cycles(struct graph *g)
 		}
 		if (at == REP_NO_THREAD || g->seen[at] != (uint32_t)i + 1)
 			continue;
+		const size_t cut = find_cut(g, at);
+		if (cut != REP_NO_THREAD) {
+			g->wait[cut] = REP_NO_THREAD;
+			continue;
+		}
 		for (; !g->in_cycle[at]; at = owner_of(g, at))
 			g->in_cycle[at] = true;
 	}
@@ -230,11 +319,12 @@ static bool graph_init(struct graph *g, const struct rep_capture *c)
 		for (uint32_t k = 0; g->wait[i] == REP_NO_THREAD && k < t->wait_count; k++)
 			if (c->waits[t->first_wait + k].owner != REP_NO_THREAD)
 				g->wait[i] = t->first_wait + k;
+	}
+	find_cycles(g);
+	for (size_t i = 0; i < n; i++)
 		if (g->wait[i] != REP_NO_THREAD)
 			g->waiters[g->waiter_count++] = i;
-	}
 	qsort_r(g->waiters, g->waiter_count, sizeof(*g->waiters), compare_waiters, g);
-	find_cycles(g);
 	return true;
 }
 
@@ -408,13 +498,16 @@ static void json_wait(struct kcd_json *j, const struct rep_capture *c, const str
 	if (is_rwsem(kind))
 		kcd_json_member_bool(j, "held_by_readers",
 				     w->record.extra & LNX_RWSEM_READER_OWNED);
-	if (kind == LNX_WAIT_FUTEX_SHARED)
-		kcd_json_member_u64(j, "file", w->record.extra);
-	if (kind == LNX_WAIT_TIMER)
-		kcd_json_member_u64(j, "due_ns", w->record.extra);
-	if (kind == LNX_WAIT_QUEUE) {
-		kcd_json_key(j, "waker");
-		w->waker ? kcd_json_string(j, w->waker->name) : kcd_json_hex(j, w->record.extra);
+	switch (kinds[kind].form) {
+	case NO_EXTRA: break;
+	case NUMBER:
+	case DUE: kcd_json_member_u64(j, kinds[kind].extra, w->record.extra); break;
+	case HEX: kcd_json_member_hex(j, kinds[kind].extra, w->record.extra); break;
+	case FUNCTION:
+		kcd_json_key(j, kinds[kind].extra);
+		w->function ? kcd_json_string(j, w->function->name)
+			    : kcd_json_hex(j, w->record.extra);
+		break;
 	}
 	kcd_json_object_end(j);
 }

@@ -2,6 +2,7 @@
 /* What the tables of types.c ask for, taken from type information of any form. */
 #include "introspect/linux/layouts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -79,17 +80,19 @@ static enum gs_code read_members(const struct lnx_layouts *l, struct lnx_types *
 enum gs_code lnx_layouts_read(const struct lnx_layouts *l, struct lnx_types *types_out,
 			      struct gs_error *err)
 {
-	struct lnx_types types = { 0 };
-	enum gs_code rc = read_members(l, &types, err);
+	GS_FREE struct lnx_types *types = calloc(1, sizeof(*types)); /* too large for a stack */
 
+	if (!types)
+		return gs_fail(err, GS_ENOSPC, "out of memory");
+	enum gs_code rc = read_members(l, types, err);
 	if (rc)
 		return rc;
 	for (size_t p = 0; p < LNX_PERCPUS; p++)
 		(void)l->ops->percpu(l->priv, lnx_percpu_name((enum lnx_percpu)p),
-				     &types.percpu[p]); /* absent is not present */
+				     &types->percpu[p]); /* absent is not present */
 	/* those that are in both are elements of nodes */
-	read_counters(l, false, &types);
-	read_counters(l, true, &types);
-	*types_out = types;
+	read_counters(l, false, types);
+	read_counters(l, true, types);
+	*types_out = *types;
 	return GS_OK;
 }

@@ -763,13 +763,36 @@ void lnx_unwind_running(struct lnx_view *v, const struct lnx_task *task,
 
 enum lnx_wait_kind {
 	LNX_WAIT_MUTEX = 1,
-	LNX_WAIT_RWSEM_READ,   /* struct rw_semaphore, to read */
-	LNX_WAIT_RWSEM_WRITE,  /* ... to write */
-	LNX_WAIT_COMPLETION,   /* struct completion */
-	LNX_WAIT_QUEUE,	       /* struct wait_queue_head */
-	LNX_WAIT_FUTEX,	       /* of this address space */
-	LNX_WAIT_FUTEX_SHARED, /* in a mapping of a file or of shared memory */
-	LNX_WAIT_TIMER,	       /* struct hrtimer: until a time */
+	LNX_WAIT_RWSEM_READ,	 /* struct rw_semaphore, to read */
+	LNX_WAIT_RWSEM_WRITE,	 /* ... to write */
+	LNX_WAIT_COMPLETION,	 /* struct completion */
+	LNX_WAIT_QUEUE,		 /* struct wait_queue_head */
+	LNX_WAIT_FUTEX,		 /* of this address space */
+	LNX_WAIT_FUTEX_SHARED,	 /* in a mapping of a file or of shared memory */
+	LNX_WAIT_TIMER,		 /* struct hrtimer: until a time */
+	LNX_WAIT_FLOCK,		 /* struct file_lock: flock() */
+	LNX_WAIT_RECORD_LOCK,	 /* ... fcntl(), of a process or of an open file */
+	LNX_WAIT_LEASE,		 /* ... that another one gives its lease of the file back */
+	LNX_WAIT_RT_MUTEX,	 /* struct rt_mutex; in PREEMPT_RT kernels most locks have one */
+	LNX_WAIT_SEMAPHORE,	 /* struct semaphore */
+	LNX_WAIT_CHILD,		 /* struct signal_struct of its own process: wait4(), waitid() */
+	LNX_WAIT_PIPE,		 /* struct pipe_inode_info */
+	LNX_WAIT_SOCKET,	 /* struct socket */
+	LNX_WAIT_EPOLL,		 /* struct eventpoll */
+	LNX_WAIT_EVENTFD,	 /* struct eventfd_ctx */
+	LNX_WAIT_TIMERFD,	 /* struct timerfd_ctx */
+	LNX_WAIT_INOTIFY,	 /* struct fsnotify_group */
+	LNX_WAIT_FILE,		 /* struct file of another kind, in poll or select */
+	LNX_WAIT_MESSAGE,	 /* struct msg_queue: msgrcv() */
+	LNX_WAIT_MESSAGE_ROOM,	 /* ... msgsnd() */
+	LNX_WAIT_SYSV_SEMAPHORE, /* struct sem_array: semop() */
+	LNX_WAIT_PAGE,		 /* struct page or folio: a bit of its flags, locked or written */
+	LNX_WAIT_BIT,		 /* a bit of a word */
+	LNX_WAIT_USERFAULT,	 /* struct userfaultfd_ctx: a page that user mode is to fill */
+	LNX_WAIT_RCU,		 /* struct completion: the end of a grace period */
+	LNX_WAIT_SIGNAL,	 /* no object: a signal */
+	LNX_WAIT_FREEZER, /* struct task_struct of its own: that its control group is thawed */
+	LNX_WAIT_WORK,	  /* struct kthread of its own: idle in its main function */
 	LNX_WAIT_KINDS
 };
 
@@ -778,13 +801,39 @@ struct lnx_wait {
 	enum lnx_wait_kind kind;
 	/* the kernel's object; of a futex its user address, of a shared one its offset in the file */
 	uint64_t object;
-	gva_t owner; /* task that holds the object; 0: nobody, or the kernel does not say */
 	/*
-	 * Mutex, rwsem: the owner word as it is. Wait queue: the function that is to wake the thread.
-	 * Shared futex: the kernel's number of the file (i_seq). Timer: when it is due, of its clock.
+	 * Task that holds the object; 0: nobody, or the kernel does not say. Locks of files are held by
+	 * a process: its first thread.
+	 */
+	gva_t owner;
+	/*
+	 * Mutex, rwsem, rt_mutex: the owner word as it is. Wait queue: the function that is to wake the
+	 * thread. Shared futex: the kernel's number of the file (i_seq). Timer: when it is due, of its
+	 * clock. Locks of files: the file's inode number. Pipes to other files: a descriptor of this
+	 * thread. System V: what programs call it (msqid, semid). Page, bit: the bit's number. Page fault:
+	 * its address. Signal: those that are not blocked, bit n - 1 for signal n. Work: the thread's
+	 * main function.
 	 */
 	uint64_t extra;
 };
+
+/** Whether the owner of what a thread waits for is a process, any thread of which may let it go. */
+static inline bool lnx_wait_is_for_process(uint32_t kind)
+{
+	return kind == LNX_WAIT_FLOCK || kind == LNX_WAIT_RECORD_LOCK || kind == LNX_WAIT_LEASE;
+}
+
+/** Whether @p extra of a wait is the address of a function. */
+static inline bool lnx_wait_has_function(uint32_t kind)
+{
+	return kind == LNX_WAIT_QUEUE || kind == LNX_WAIT_WORK;
+}
+
+/** Whether @p extra of a wait is a descriptor of the thread. */
+static inline bool lnx_wait_has_descriptor(uint32_t kind)
+{
+	return kind >= LNX_WAIT_PIPE && kind <= LNX_WAIT_FILE;
+}
 
 /* The owner word of a rw_semaphore that readers hold (kernel/locking/rwsem.c, 5.10 to 7.3). */
 #define LNX_RWSEM_READER_OWNED UINT64_C(1)
@@ -803,13 +852,15 @@ bool lnx_knows_waits(const struct lnx_kernel *k);
  * (or tree) whose neighbours lead back to it, and which belongs to an object that fits. Where two
  * kinds look alike, the functions on the stack have to agree, too. What fails any of this is no wait.
  *
- * @param task   in state S or D and not executed; else nothing is found
+ * @param task   in state S, D or I and not executed; else nothing is found; of state I only idle
+ *               kernel threads are
  * @param stack  its frames
  * @param copy   room for LNX_WAITS_STACK bytes, 8-aligned
  * @return how many were found
  * Threads: as the view. Allocates nothing; legal while the guest is stopped; all loops are bounded.
- * Origin: kernel/locking/{mutex,rwsem}.c, kernel/sched/{swait,wait}.c, kernel/futex/, kernel/time/hrtimer.c,
- * 5.10 to 7.0. From 7.1 mutexes and rwsems have no head in their list: they are not found there.
+ * Origin: kernel/locking/{mutex,rwsem,semaphore,rtmutex}.c, kernel/sched/{swait,wait,wait_bit}.c,
+ * kernel/futex/, kernel/time/hrtimer.c, fs/{locks,pipe,select,eventpoll,userfaultfd}.c, ipc/{msg,sem}.c,
+ * kernel/{kthread,workqueue}.c, 5.10 to 7.3.
  */
 uint32_t lnx_waits_find(struct lnx_view *v, const struct lnx_task *task,
 			const struct lnx_stack *stack, uint8_t *copy,

@@ -8,5 +8,6 @@ linux_SRCS  := introspect/linux/alias.c introspect/linux/code.c introspect/linux
                introspect/linux/roots.c introspect/linux/search.c introspect/linux/symbol_file.c \
                introspect/linux/task.c introspect/linux/traced.c introspect/linux/types.c introspect/linux/unwind.c \
                introspect/linux/user.c introspect/linux/view.c introspect/linux/vma.c \
-               introspect/linux/vmcoreinfo.c introspect/linux/waits.c
+               introspect/linux/vmcoreinfo.c introspect/linux/wait_files.c introspect/linux/wait_locks.c \
+               introspect/linux/wait_others.c introspect/linux/waits.c
 linux_DOORS := introspect/linux/linux.h introspect/linux/user.h

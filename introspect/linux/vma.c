@@ -67,6 +67,8 @@ bool lnx_knows_mappings(const struct lnx_kernel *k)
 {
 	return has_all(k, LNX_M_VMA_START, LNX_M_VMA_FILE) &&
 	       has_all(k, LNX_M_FILE_DENTRY, LNX_M_DENTRY_NAME_LEN) &&
+	       has_all(k, LNX_M_FILE_INODE, LNX_M_FILE_INODE) &&
+	       has_all(k, LNX_M_INODE_NUMBER, LNX_M_INODE_NUMBER) &&
 	       (knows_maple_tree(k) || knows_rb_tree(k));
 }
 

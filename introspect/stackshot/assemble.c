@@ -79,14 +79,14 @@ static bool add_exact_frames(struct addresses *set, struct array frames, struct 
 	return true;
 }
 
-/* The functions that are to wake threads. */
+/* The functions that are to wake threads, and the main ones of idle ones. */
 static bool add_wakers(struct addresses *set, struct array waits)
 {
 	for (uint32_t i = 0; i < waits.count; i++) {
 		struct ss_wait_record r;
 
 		memcpy(&r, waits.at + i * sizeof(r), sizeof(r));
-		if (r.kind == LNX_WAIT_QUEUE && !add_address(set, r.extra))
+		if (lnx_wait_has_function(r.kind) && !add_address(set, r.extra))
 			return false;
 	}
 	return true;

@@ -65,7 +65,7 @@ static void thread_start(void *(*run)(void *), void *arg)
 }
 
 // A child that ends with this process.
-static pid_t child_start(const char *name)
+pid_t child_start(const char *name)
 {
 	pid_t pid = fork();
 
@@ -254,7 +254,7 @@ static void churn_start(void)
 	}
 }
 
-static void child_end(pid_t *pid)
+void child_end(pid_t *pid)
 {
 	if (*pid) {
 		kill(*pid, SIGKILL);
@@ -347,6 +347,14 @@ static void obey(char *line)
 		else
 			child_end(&self.spin_pid);
 		printf("SPIN %s\n", on ? "on" : "off");
+	} else if (!strcmp(word, "kinds")) {
+		kinds_start();
+	} else if (!strcmp(word, "load")) {
+		if (on)
+			load_start();
+		else
+			load_end();
+		printf("LOAD %s\n", on ? "on" : "off");
 	} else if (!strcmp(word, "mix")) {
 		if (on)
 			mix_start();

@@ -11,6 +11,11 @@
 
 _Noreturn void die(const char *what);
 
+// A child that ends with this process; 0 in the child.
+pid_t child_start(const char *name);
+// Kill a child, if there is one.
+void child_end(pid_t *pid);
+
 // --- waits.c
 
 _Noreturn void sleep_forever(void);
@@ -43,6 +48,14 @@ void print_truth(const char *id, bool pack, const struct testimony *about);
 
 // Call for each thread with its line of /proc/TGID/task/TID/stat.
 void each_thread_stat(void (*visit)(const char *stat, void *arg), void *arg);
+
+// --- kinds.c
+
+// Start processes that wait in every known way, and say on what; they stay until the end.
+void kinds_start(void);
+// Locks that are fought for.
+void load_start(void);
+void load_end(void);
 
 // --- mix.c
 

@@ -15,7 +15,7 @@ PREFIXES = {
     "introspect/guest": ("guest_", "memory_guest_"),
     "introspect/arm64": ("a64_",),
     # the kernel's own symbol table keeps the name that everybody knows
-    "introspect/linux": ("lnx_", "kallsyms_"),
+    "introspect/linux": ("lnx_", "kallsyms_", "hunt_"),
     "introspect/stackshot": ("ss_",),
     "introspect/btlog": ("btl_",),
     "introspect/probe": ("probe_",),

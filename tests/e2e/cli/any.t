@@ -51,6 +51,24 @@ $ head -c 1048576 /dev/zero >zeros; guestshot snap -q --core zeros --ram-base 0x
 code 64
 err guestshot: error: x does not say what threads wait for: take it with snap --waits
 
+$ guestshot show --waits --state D x
+code 64
+err guestshot show: --state, --waiting-since, --process and --function choose threads of the plain text and of --group
+err Try .guestshot show --help' .*
+
+$ guestshot show --state Q x
+code 64
+err guestshot show: --state Q: not letters of R, S, D, T, t, Z, X, I, P
+err Try .guestshot show --help' .*
+
+$ guestshot show --waiting-since soon x
+code 64
+err guestshot show: --waiting-since soon: not a duration such as 10s or 500ms
+err Try .guestshot show --help' .*
+
+$ head -c 1048576 /dev/zero >zeros; guestshot snap -q --core zeros --ram-base 0x40000000 -o x; guestshot show --state D --process 1 --function f --waiting-since 1s x | grep -c 'NOT complete'
+out 1
+
 $ guestshot show --frobnicate x
 code 64
 err guestshot show: unrecognized option '--frobnicate'

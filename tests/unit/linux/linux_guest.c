@@ -55,6 +55,18 @@ static const struct {
 	{ "module_get_kallsym", "m_start" },
 	{ "return_to_handler", NULL },
 	{ "__kretprobe_trampoline", "kretprobe_trampoline" },
+	{ "down_interruptible", NULL },
+	{ "do_msgrcv", NULL },
+	{ "__do_semtimedop", NULL },
+	{ "sigsuspend", NULL },
+	{ "do_sys_poll", NULL },
+	{ "do_freezer_trap", NULL },
+	{ "wake_page_function", NULL },
+	{ "wake_bit_function", NULL },
+	{ "userfaultfd_wake_function", NULL },
+	{ "wakeme_after_rcu", NULL },
+	{ "eventfd_release", NULL },
+	{ "rescuer_thread", NULL },
 };
 
 /* Functions of the scheduler and of the locks, with the ends of their sections. */

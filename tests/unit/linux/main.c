@@ -30,6 +30,7 @@ int main(void)
 	srunner_add_suite(sr, suite_waits());
 	srunner_add_suite(sr, suite_user());
 	srunner_add_suite(sr, suite_vma());
+	srunner_add_suite(sr, suite_wait_kinds());
 	srunner_run_all(sr, CK_ENV);
 
 	int failed = srunner_ntests_failed(sr);

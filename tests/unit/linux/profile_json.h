@@ -9,7 +9,7 @@
 #include "tests/unit/linux/typeinfo.h"
 
 /** What is read of a made-up kernel's BTF. */
-struct lnx_types types_of(const struct typeinfo_form *form);
+void types_of(const struct typeinfo_form *form, struct lnx_types *types_out);
 
 /** The name of a member; of two the older one with @p old. */
 void member_name(enum lnx_member m, bool old, char *name, size_t size);

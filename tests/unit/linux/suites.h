@@ -28,5 +28,6 @@ Suite *suite_module(void);
 Suite *suite_waits(void);
 Suite *suite_user(void);
 Suite *suite_vma(void);
+Suite *suite_wait_kinds(void);
 
 #endif

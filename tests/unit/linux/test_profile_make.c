@@ -312,7 +312,9 @@ static json_t *symbol_json(const struct lnx_types *types, bool old)
 
 static char *symbol_file(const struct typeinfo_form *form)
 {
-	const struct lnx_types types = types_of(form);
+	static struct lnx_types types;
+
+	types_of(form, &types);
 	json_t *root = symbol_json(&types, form->old);
 	char *text = with_symbols(root, &types);
 
@@ -362,7 +364,9 @@ END_TEST
 /* What @p value in place of a key of task_struct.pid's field, or of the whole field, leads to. */
 static void expect_pid_refused(const char *key, const char *value)
 {
-	const struct lnx_types types = types_of(&(struct typeinfo_form){ 0 });
+	static struct lnx_types types;
+
+	types_of(&(struct typeinfo_form){ 0 }, &types);
 	json_t *root = symbol_json(&types, false);
 	json_t *fields = json_object_get(
 		json_object_get(json_object_get(root, "user_types"), "unnamed_1"), "fields");
@@ -410,7 +414,9 @@ END_TEST
 // Anonymous structures in themselves and in each other, more often than there is room for.
 START_TEST(structures_that_contain_themselves_end)
 {
-	const struct lnx_types types = types_of(&(struct typeinfo_form){ 0 });
+	static struct lnx_types types;
+
+	types_of(&(struct typeinfo_form){ 0 }, &types);
 	json_t *root = symbol_json(&types, false);
 	json_t *user_types = json_object_get(root, "user_types");
 

@@ -1,80 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What threads wait for: each kind, and what only looks like it. */
-#include <stddef.h>
-#include <stdio.h>
-
 #include "base/util.h"
-#include "introspect/linux/kernel.h"
-#include "tests/unit/linux/found_kernel.h"
 #include "tests/unit/linux/suites.h"
-
-#define AT(type, member) offsetof(struct type, member)
-
-static struct lnx_view view;
-static struct lg_thread *a, *b, *owner;
-static struct lnx_wait waits[LNX_WAITS_MAX];
-static uint32_t found;
-
-static void make_form(const struct lg_form *form)
-{
-	make(form);
-	a = lg_add_process(&made.g, 300, "first");
-	b = lg_add_process(&made.g, 301, "second");
-	owner = lg_add_process(&made.g, 302, "owner");
-	ck_assert_msg(find(NULL) == GS_OK, "%s", made.err.text);
-	lnx_view_init(&view, made.k, &made.g.m.guest);
-}
-
-static void setup(void)
-{
-	make_form(&(struct lg_form){ .seqs = true });
-}
-
-static uint64_t *word(uint64_t va)
-{
-	return lg_word(&made.g, va);
-}
-
-static void look(const struct lg_thread *t)
-{
-	static uint8_t copy[LNX_WAITS_STACK] __attribute__((aligned(8)));
-	static uint64_t frames[LNX_FRAMES_MAX];
-	static uint8_t frame_kinds[LNX_FRAMES_MAX];
-	struct lnx_stack stack = { .address = frames, .kind = frame_kinds };
-	struct lnx_task task;
-
-	ck_assert_int_eq(lnx_task_read(&view, GVA(t->address), &task), GS_OK);
-	lnx_unwind_blocked(&view, &task, &stack);
-	found = lnx_waits_find(&view, &task, &stack, copy, waits);
-	ck_assert_uint_le(found, LNX_WAITS_MAX);
-}
-
-static void expect(const struct lg_thread *t, enum lnx_wait_kind kind, uint64_t object,
-		   uint64_t held_by, uint64_t extra)
-{
-	look(t);
-	ck_assert_uint_eq(found, 1);
-	ck_assert_uint_eq(waits[0].kind, kind);
-	ck_assert_uint_eq(waits[0].object, object);
-	ck_assert_uint_eq(waits[0].owner.a, held_by);
-	ck_assert_uint_eq(waits[0].extra, extra);
-}
-
-static void expect_none(const struct lg_thread *t)
-{
-	look(t);
-	ck_assert_uint_eq(found, 0);
-}
-
-/* A waiter at a thread's place: the task, and the node at the end of a list. */
-static uint64_t wait_at(struct lg_thread *t, uint32_t slot, size_t task, size_t node, uint64_t head)
-{
-	uint64_t at = lg_slot(t, slot);
-
-	*word(at + task) = t->address;
-	lg_list_add(&made.g, head, at + node);
-	return at;
-}
+#include "tests/unit/linux/waiting.h"
 
 /* --- mutexes ---------------------------------------------------------------------------------- */
 
@@ -495,7 +423,7 @@ Suite *suite_waits(void)
 	TCase *tc = tcase_create("waits");
 
 	tcase_set_timeout(tc, 300);
-	tcase_add_checked_fixture(tc, setup, done);
+	tcase_add_checked_fixture(tc, waiting_setup, done);
 	tcase_add_test(tc, mutex_says_what_it_is_and_who_has_it);
 	tcase_add_test(tc, owner_words_are_masked_and_proved);
 	tcase_add_test(tc, neighbours_that_do_not_lead_back_are_no_list);

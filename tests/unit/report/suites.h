@@ -12,5 +12,6 @@ Suite *suite_delta(void);
 Suite *suite_diff(void);
 Suite *suite_modules(void);
 Suite *suite_waits(void);
+Suite *suite_filter(void);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/report/waits.h"
+#include "introspect/linux/linux.h"
 #include "tests/unit/report/sample.h"
 #include "tests/unit/report/suites.h"
 
@@ -157,6 +158,92 @@ START_TEST(owner_that_is_not_in_the_capture_is_named_by_number)
 }
 END_TEST
 
+/* As if threads waited for another kind of thing. */
+static void make_kind(enum lnx_wait_kind kind)
+{
+	for (size_t i = 0; i < capture.wait_count; i++)
+		capture.waits[i].record.kind = kind;
+	ck_assert(rep_waits_resolve(&capture));
+	free(text);
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+	ck_assert_ptr_nonnull(f);
+	ck_assert(rep_waits(&capture, f));
+	ck_assert_int_eq(fclose(f), 0);
+}
+
+START_TEST(ring_through_a_process_with_other_threads_is_no_deadlock)
+{
+	let_wait(4, 1);
+	let_wait(1, 4);
+	let_wait(2, 1);
+	show();
+	make_kind(LNX_WAIT_FLOCK);
+	expect_text("Deadlock:\n  thread 301 t1 waits for flock ");
+	lg_add_thread(&guest, t[4], 310, "other");
+	show();
+	expect_text("Deadlock:\n  thread 301 t1 waits for mutex "); // a mutex only t4 can let go
+	make_kind(LNX_WAIT_FLOCK);
+	// t1 waits for a process of which another thread may go on
+	expect_text("thread 301 t1 is waited for by\n  thread 302 t2 waits for flock ");
+	ck_assert_ptr_nonnull(strstr(text, "\n  thread 304 t4 waits for flock "));
+	ck_assert_ptr_null(strstr(text, "Deadlock"));
+	free(text);
+	text = sample_json();
+	ck_assert_ptr_nonnull(strstr(text, "\"deadlocks\": []"));
+}
+END_TEST
+
+START_TEST(every_kind_has_a_name_and_a_text_of_its_own)
+{
+	char names[LNX_WAIT_KINDS][64] = { "\"kind\": \"unknown\"" };
+
+	let_wait(1, 0);
+	show();
+	for (uint32_t kind = 1; kind < LNX_WAIT_KINDS; kind++) {
+		make_kind((enum lnx_wait_kind)kind);
+		ck_assert_ptr_null(strstr(text, "something unknown"));
+		free(text);
+		text = sample_json();
+		for (const char *at = text; (at = strstr(at, "\"kind\": \"")); at++) {
+			const char *end = strchr(at, '\n');
+			if (end && strstr(end, "\"object\"") == end + strspn(end, " \n"))
+				snprintf(names[kind], sizeof(names[kind]), "%.*s", (int)(end - at),
+					 at);
+		}
+		ck_assert_str_ne(names[kind], "");
+		for (uint32_t i = 0; i < kind; i++)
+			ck_assert_str_ne(names[i], names[kind]);
+	}
+}
+END_TEST
+
+START_TEST(what_a_wait_has_besides_is_shown)
+{
+	static const struct {
+		enum lnx_wait_kind kind;
+		const char *text, *json;
+	} shown[] = {
+		{ LNX_WAIT_FLOCK, " (of inode 258) held by 300 t0\n", "\"inode\": 258" },
+		{ LNX_WAIT_PIPE, " (descriptor 258) held", "\"descriptor\": 258" },
+		{ LNX_WAIT_SIGNAL, " (of 0x102) held", "\"signals\": \"0x102\"" },
+		{ LNX_WAIT_TIMER, ", due at 0.000000258 s held", "\"due_ns\": 258" },
+		{ LNX_WAIT_WORK, "waits for work, idle 0x", "\"function\": \"0x102\"" },
+	};
+
+	let_wait(1, 0);
+	show();
+	capture.waits[0].record.extra = 258;
+	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
+		make_kind(shown[i].kind);
+		ck_assert_msg(strstr(text, shown[i].text) != NULL, "%s", text);
+		free(text);
+		text = sample_json();
+		ck_assert_ptr_nonnull(strstr(text, shown[i].json));
+	}
+}
+END_TEST
+
 START_TEST(capture_that_was_not_asked_says_nothing)
 {
 	sample_flags = 0;
@@ -200,6 +287,9 @@ Suite *suite_waits(void)
 	tcase_add_test(tc, ring_of_all_is_one_deadlock);
 	tcase_add_test(tc, thread_says_what_it_waits_for);
 	tcase_add_test(tc, owner_that_is_not_in_the_capture_is_named_by_number);
+	tcase_add_test(tc, ring_through_a_process_with_other_threads_is_no_deadlock);
+	tcase_add_test(tc, every_kind_has_a_name_and_a_text_of_its_own);
+	tcase_add_test(tc, what_a_wait_has_besides_is_shown);
 	tcase_add_test(tc, capture_that_was_not_asked_says_nothing);
 	tcase_add_test(tc, kinds_of_later_versions_are_shown_as_unknown);
 	suite_add_tcase(s, tc);
