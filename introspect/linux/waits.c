@@ -52,7 +52,8 @@ bool hunt_is_text(const struct hunt *h, uint64_t word)
 
 /*
  * Whether there is a waiter around a node: it lies on the stack of the task that it names, or, where
- * others may own the waiters, it names a function. Behind a head is neither.
+ * others may own the waiters, it names a function. Behind a head is neither; words there may point to
+ * near by, but stacks begin at multiples of their size (THREAD_ALIGN).
  */
 bool hunt_is_waiter(const struct hunt *h, const struct ring *r, uint64_t node)
 {
@@ -65,7 +66,7 @@ bool hunt_is_waiter(const struct hunt *h, const struct ring *r, uint64_t node)
 		return hunt_is_text(h, marker);
 	return lnx_is_object(k, marker) &&
 	       hunt_remote(h, marker + hunt_offset(h, LNX_M_TASK_STACK), &stack) &&
-	       gs_in_range(node, 16, stack, k->thread_size);
+	       stack % k->thread_size == 0 && gs_in_range(node, 16, stack, k->thread_size);
 }
 
 /* Whether a node of any list is linked from both sides, and not alone. */

@@ -651,6 +651,11 @@ START_TEST(message_queues_have_numbers)
 	lg_list_init(&made.g, queue + (sends ? 0x50 : 0x30));
 	wait_at(a, 1, sends ? 0x08 : 0x10, sends ? 0x20 : 0, queue + (sends ? 0x50 : 0x30));
 	expect(a, sends ? LNX_WAIT_MESSAGE_ROOM : LNX_WAIT_MESSAGE, queue, 0, 32769);
+	// the head is no waiter though what is around leads to an address shortly before it
+	const uint64_t near = lg_object(&made.g);
+	*word(sends ? queue + 0x50 - 0x20 + 0x08 : queue + 0x30 + 0x10) = near;
+	*word(near + AT(lg_task, stack)) = queue;
+	expect(a, sends ? LNX_WAIT_MESSAGE_ROOM : LNX_WAIT_MESSAGE, queue, 0, 32769);
 	*member(queue, LNX_M_MSG_QUEUE_ID) = UINT32_MAX;
 	expect_none(a);
 }
