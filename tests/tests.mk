@@ -46,6 +46,16 @@ $B/tests/dump-workers: $B/tests/e2e/dumps/workers.o $B/tests/unit/stackshot/pict
 .PHONY: dump-workers
 dump-workers: $B/tests/dump-workers
 
+# a vCPU followed step by step beside QEMU
+steps_SRCS := $(wildcard tests/e2e/steps/*.c)
+$B/tests/steps: $(steps_SRCS:%.c=$B/%.o) $B/guestshot.a
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS_$(FLAVOUR)) -o $@ $^ $(LIBS)
+
+.PHONY: steps-program
+steps-program: $B/tests/steps
+
 .PHONY: unit-programs
 unit-programs: $(UNIT_SUITES:%=$B/tests/unit-%)
 
@@ -77,7 +87,7 @@ $(SYSROOT)/.complete:
 	$(call say,FETCH,$(SYSROOT))
 	$(Q)tests/testbed/sysroot $(SYSROOT_PACKAGES)
 
-$T/bin/workload: $(addprefix tests/guest/,workload.c waits.c listing.c mix.c workload.h) $(SYSROOT)/.complete
+$T/bin/workload: $(addprefix tests/guest/,workload.c waits.c listing.c mix.c calls.c workload.h) $(SYSROOT)/.complete
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
 	$(Q)$(ARM64_CC) -std=gnu17 -O2 -Wall -Wextra -Werror -I. -static -pthread -o $@ $(filter %.c,$^) -lz
@@ -163,9 +173,11 @@ UNIT_RUNS := $(foreach f,asan debug,$(foreach s,$(UNIT_SUITES),'unit-$s.$f=$(cal
              'kcdata-records=make --no-print-directory check-records && echo ok - docs/records.md is what the tables say' \
              'libkcdata=make --no-print-directory check-libkcdata && echo ok - libkcdata builds, links and exports its own names alone'
 dump_workers = $(BUILD)/$(HOST_ARCH)/$(1)/tests/dump-workers
+steps_run = 'steps$(3)=tests/e2e/steps/run $(BUILD)/$(HOST_ARCH)/release/tests/steps $(BUILD)/tests/steps $(1) $(2)'
 # slow, and apart from the others: beside the unit tests
 DUMPS_RUNS := 'dumps=make --no-print-directory check-dumps'
 E2E_RUNS := 'cli=PATH=$(abspath $(BUILD)/$(HOST_ARCH)/release):$$PATH tests/e2e/cli/run-table any tests/e2e/cli/*.t' \
+            $(call steps_run,10000,$T/kernels/cloud) \
             'e2e=tests/e2e/run $(BUILD)/tests/e2e $(CASES)' \
             'live=tests/e2e/live/run $(BUILD)/tests/live'
 
@@ -177,7 +189,7 @@ unit-build:
 
 .PHONY: e2e-build
 e2e-build:
-	+$(Q)$(SUBMAKE) testbed-parts $T/kernels/full FLAVOUR=release all dump-workers
+	+$(Q)$(SUBMAKE) testbed-parts $T/kernels/full FLAVOUR=release all dump-workers steps-program
 	+$(Q)$(SUBMAKE) ARCH=aarch64 FLAVOUR=release all
 	+$(Q)$(SUBMAKE) FLAVOUR=asan UNIT_SUITES=guest unit-programs all
 	+$(Q)$(SUBMAKE) FLAVOUR=debug UNIT_SUITES=qemu unit-programs
@@ -252,6 +264,14 @@ matrix: ## long: a capture of every kernel of tests/matrix/kernels, judged by it
 .PHONY: matrix-docs
 matrix-docs: ## put the table of the last make matrix into docs/kernels.md
 	$(Q)tests/matrix/run --update docs/kernels.md $(BUILD)/matrix
+
+STEPS ?= 30000
+STEPS_KERNELS ?= $T/kernels/cloud $T/kernels/full
+.PHONY: steps
+steps: ## STEPS=30000 stops of a vCPU, step by step, each backtrace judged (STEPS_KERNELS=files to choose)
+	$(Q)tools/deps build demo test
+	+$(Q)$(SUBMAKE) testbed-parts $T/kernels/full FLAVOUR=release steps-program
+	$(Q)SUITE_TIMEOUT=14400 tests/run-suites $(BUILD)/tests/logs $(call steps_run,$(STEPS),$(STEPS_KERNELS),-long)
 
 # each takes some 15 s beside four others on two processors
 KILLS ?= 300

@@ -297,8 +297,10 @@ static void load_frame_kinds(struct loader *l, struct rep_thread *t, const struc
 		struct ss_frame_kind_record r = { 0 };
 
 		kcd_item_copy_elem(it, i, &r, sizeof(r));
-		if (r.index < t->frame_count)
-			l->c->frames[t->first_frame + r.index].kind = r.kind;
+		if (r.index >= t->frame_count)
+			continue;
+		l->c->frames[t->first_frame + r.index].kind = r.kind;
+		l->c->frames[t->first_frame + r.index].doubt = r.doubt;
 	}
 }
 
@@ -397,7 +399,7 @@ static size_t least_element(uint32_t type)
 	case KCD_SS_KERN_STACKLR64:
 	case KCD_SS_USER_STACKLR64:
 	case KCD_SS_KERN_STACKFRAME64: return 8;
-	case SS_RECORD_FRAME_KIND: return sizeof(struct ss_frame_kind_record);
+	case SS_RECORD_FRAME_KIND: return offsetof(struct ss_frame_kind_record, doubt);
 	case SS_RECORD_MAPPING: return sizeof(struct ss_mapping_record);
 	case SS_RECORD_SYMBOL:
 	case SS_RECORD_LONG_SYMBOL: return sizeof(struct ss_symbol_record);
@@ -799,6 +801,11 @@ const char *rep_frame_kind_name(uint32_t kind)
 	};
 
 	return name_of(names, ARRAY_SIZE(names), kind);
+}
+
+const char *rep_doubt_name(uint32_t doubt)
+{
+	return doubt < LNX_DOUBTS ? lnx_doubt_name((enum lnx_doubt)doubt) : "unknown";
 }
 
 const char *rep_stack_end_name(uint32_t end)

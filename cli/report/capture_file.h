@@ -24,6 +24,7 @@ struct rep_symbol {
 struct rep_frame {
 	uint64_t address;
 	uint32_t kind;			 /* enum lnx_frame_kind */
+	uint32_t doubt;			 /* enum lnx_doubt */
 	const struct rep_symbol *symbol; /* NULL: not known */
 	const char *module; /* unescaped guest text; NULL: in the kernel, or not known */
 };
@@ -162,6 +163,9 @@ const char *rep_missing_name(uint32_t what);
 
 /** "return", "pc", "lr", "interrupted" for enum lnx_frame_kind. */
 const char *rep_frame_kind_name(uint32_t kind);
+
+/** Why a frame is uncertain, for enum lnx_doubt. */
+const char *rep_doubt_name(uint32_t doubt);
 
 /** "complete", … for enum lnx_unwind_end, and for enum lnx_user_end. */
 const char *rep_stack_end_name(uint32_t end);

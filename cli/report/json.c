@@ -211,6 +211,8 @@ static void write_backtrace(struct kcd_json *j, const struct rep_capture *c,
 		else
 			kcd_json_null(j);
 		kcd_json_member_string(j, "kind", rep_frame_kind_name(f->kind));
+		if (f->doubt)
+			kcd_json_member_string(j, "uncertain", rep_doubt_name(f->doubt));
 		if (f->symbol && f->symbol->flags & SS_SYMBOL_SCHED)
 			kcd_json_member_bool(j, "sched", true);
 		kcd_json_object_end(j);

@@ -200,6 +200,8 @@ void rep_put_stack(const struct rep_capture *c, const struct rep_thread *t, cons
 			fprintf(to, "%#" PRIx64, f->address);
 		}
 		put_module(f, to);
+		if (f->doubt)
+			fprintf(to, "  ? %s", rep_doubt_name(f->doubt));
 		fputs(f->kind == LNX_FRAME_INTERRUPTED ? "  <- interrupted here\n" : "\n", to);
 	}
 	if (t->has_linux && r->stack_end != LNX_END_COMPLETE)
@@ -222,11 +224,13 @@ int rep_compare_stacks(const struct rep_member *a, const struct rep_member *b)
 	if (x->frame_count != y->frame_count)
 		return x->frame_count < y->frame_count ? -1 : 1;
 	for (uint32_t i = 0; i < x->frame_count; i++) {
-		uint64_t p = a->c->frames[x->first_frame + i].address;
-		uint64_t q = b->c->frames[y->first_frame + i].address;
+		const struct rep_frame *p = &a->c->frames[x->first_frame + i];
+		const struct rep_frame *q = &b->c->frames[y->first_frame + i];
 
-		if (p != q)
-			return p < q ? -1 : 1;
+		if (p->address != q->address)
+			return p->address < q->address ? -1 : 1;
+		if (p->doubt != q->doubt)
+			return p->doubt < q->doubt ? -1 : 1;
 	}
 	return 0;
 }

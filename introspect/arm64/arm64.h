@@ -222,7 +222,7 @@ static inline unsigned int a64_pstate_el(uint64_t pstate)
 
 /* --- instructions --- */
 
-/* Register 31 is SP in ADD_IMM and as the base of LDR_IMM, the zero register elsewhere. */
+/* Register 31 is SP in ADD_IMM and as the base of a load or store, the zero register elsewhere. */
 enum a64_insn_kind {
 	A64_INSN_OTHER,
 	A64_INSN_ADRP,	  /* rd = imm (absolute page address) */
@@ -234,6 +234,16 @@ enum a64_insn_kind {
 	A64_INSN_BRANCH,  /* b imm (absolute address) */
 	A64_INSN_CALL,	  /* bl imm (absolute address) */
 	A64_INSN_RET,	  /* ret rn; retaa and retab with rn = 30 */
+	A64_INSN_BRANCH_IF,  /* b.cond, cbz, cbnz, tbz, tbnz: to imm (absolute address), or on */
+	A64_INSN_BRANCH_REG, /* br rn, authenticated or not */
+	A64_INSN_CALL_REG,   /* blr rn, authenticated or not */
+	A64_INSN_ERET,	     /* authenticated or not */
+	A64_INSN_STP,	  /* of the 64-bit registers rd and rd2, base rn; with write-back or not */
+	A64_INSN_LDP,	  /* the same as a load */
+	A64_INSN_MOV_REG, /* rd = rn, 64-bit, neither is SP */
+	A64_INSN_NOP,
+	A64_INSN_PAC_LR, /* paciasp, pacibsp, autiasp, autibsp */
+	A64_INSN_TRAP,	 /* brk, udf */
 };
 
 /* System registers as A64_INSN_MRS/MSR give them: op0<<14 | op1<<11 | CRn<<7 | CRm<<3 | op2. */
@@ -248,6 +258,7 @@ struct a64_insn {
 	uint8_t rd;
 	uint8_t rn;
 	uint64_t imm;
+	uint8_t rd2; /* second register of a pair */
 };
 
 /** Decode the instruction word at @p pc; whatever enum a64_insn_kind has not is A64_INSN_OTHER. */

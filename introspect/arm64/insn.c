@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decoding of the few instructions that finding things in kernel code needs. */
+/* Decoding of the instructions by which kernel code is understood: addresses, control flow, frames. */
 #include "introspect/arm64/arm64.h"
 
 /*
@@ -22,6 +22,24 @@ static const struct {
 	{ 0xfc000000, 0x94000000, A64_INSN_CALL },
 	{ 0xfffffc1f, 0xd65f0000, A64_INSN_RET },
 	{ 0xfffffbff, 0xd65f0bff, A64_INSN_RET }, /* retaa, retab */
+	{ 0xfffffc1f, 0xd63f0000, A64_INSN_CALL_REG },
+	{ 0xfffff81f, 0xd63f081f, A64_INSN_CALL_REG }, /* blraaz, blrabz */
+	{ 0xfffff800, 0xd73f0800, A64_INSN_CALL_REG }, /* blraa, blrab */
+	{ 0xfffffc1f, 0xd61f0000, A64_INSN_BRANCH_REG },
+	{ 0xfffff81f, 0xd61f081f, A64_INSN_BRANCH_REG }, /* braaz, brabz */
+	{ 0xfffff800, 0xd71f0800, A64_INSN_BRANCH_REG }, /* braa, brab */
+	{ 0xff000000, 0x54000000, A64_INSN_BRANCH_IF },	 /* b.cond, bc.cond */
+	{ 0x7e000000, 0x34000000, A64_INSN_BRANCH_IF },	 /* cbz, cbnz */
+	{ 0x7e000000, 0x36000000, A64_INSN_BRANCH_IF },	 /* tbz, tbnz */
+	{ 0xffffffff, 0xd69f03e0, A64_INSN_ERET },
+	{ 0xfffffbff, 0xd69f0bff, A64_INSN_ERET }, /* eretaa, eretab */
+	{ 0xfe400000, 0xa8000000, A64_INSN_STP },  /* all ways to form the address, stnp too */
+	{ 0xfe400000, 0xa8400000, A64_INSN_LDP },
+	{ 0xffe0ffe0, 0xaa0003e0, A64_INSN_MOV_REG },
+	{ 0xffffffff, 0xd503201f, A64_INSN_NOP },
+	{ 0xffffff3f, 0xd503233f, A64_INSN_PAC_LR }, /* paciasp, pacibsp, autiasp, autibsp */
+	{ 0xffe0001f, 0xd4200000, A64_INSN_TRAP },   /* brk */
+	{ 0xffff0000, 0x00000000, A64_INSN_TRAP },   /* udf */
 };
 
 static enum a64_insn_kind kind_of(uint32_t word)
@@ -46,6 +64,15 @@ static uint64_t adr_immediate(uint32_t word)
 	return extend(BITS(word, 23, 5) << 2 | BITS(word, 30, 29), 21);
 }
 
+// b.cond, cbz and cbnz have 19 bits for it, tbz and tbnz 14
+static uint64_t branch_if_target(uint32_t word, uint64_t pc)
+{
+	bool is_test = BITS(word, 30, 25) == 0x1b;
+	uint64_t words = is_test ? extend(BITS(word, 18, 5), 14) : extend(BITS(word, 23, 5), 19);
+
+	return pc + (words << 2);
+}
+
 static uint64_t branch_target(uint32_t word, uint64_t pc)
 {
 	return pc + (extend(BITS(word, 25, 0), 26) << 2);
@@ -58,7 +85,11 @@ struct a64_insn a64_decode(uint32_t word, uint64_t pc)
 	const uint64_t imm12 = BITS(word, 21, 10);
 
 	switch (insn.kind) {
-	case A64_INSN_OTHER: break;
+	case A64_INSN_OTHER:
+	case A64_INSN_ERET:
+	case A64_INSN_NOP:
+	case A64_INSN_PAC_LR:
+	case A64_INSN_TRAP: break;
 	case A64_INSN_ADRP:
 		insn.rd = rd;
 		insn.imm = (pc & ~UINT64_C(0xfff)) + (adr_immediate(word) << 12);
@@ -84,6 +115,19 @@ struct a64_insn a64_decode(uint32_t word, uint64_t pc)
 		break;
 	case A64_INSN_BRANCH:
 	case A64_INSN_CALL: insn.imm = branch_target(word, pc); break;
+	case A64_INSN_BRANCH_IF: insn.imm = branch_if_target(word, pc); break;
+	case A64_INSN_BRANCH_REG:
+	case A64_INSN_CALL_REG: insn.rn = rn; break;
+	case A64_INSN_STP:
+	case A64_INSN_LDP:
+		insn.rd = rd;
+		insn.rd2 = (uint8_t)BITS(word, 14, 10);
+		insn.rn = rn;
+		break;
+	case A64_INSN_MOV_REG:
+		insn.rd = rd;
+		insn.rn = (uint8_t)BITS(word, 20, 16);
+		break;
 	case A64_INSN_RET:
 		// bit 11: retaa or retab, which have no register field and go to x30
 		insn.rn = BIT(word, 11) ? 30 : rn;

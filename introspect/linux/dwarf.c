@@ -20,6 +20,8 @@
  * the top. Broken ones may lead in circles.
  */
 #define ENTRIES_MAX (UINT64_C(1) << 27)
+/* A file of source is a unit: a kernel with all drivers has some 30,000. libdw keeps 200 bytes of each. */
+#define UNITS_MAX (1 << 18)
 /* Symbols that are looked at: 7.3 has 500,000. */
 #define SYMBOLS_MAX (1 << 24)
 
@@ -291,13 +293,13 @@ static enum gs_code find_types(struct dwarf_file *d, struct gs_error *err)
 {
 	Dwarf_CU *cu = NULL;
 	Dwarf_Die top, die;
-	int rc;
+	int rc, units = 0;
 
 	want_all(d);
 	while (!(rc = dwarf_get_units(d->dwarf, cu, &cu, NULL, NULL, &top, NULL))) {
 		for (bool more = first_child(d, &top, &die); more; more = next_sibling(d, &die))
 			look_at(d, &die);
-		if (d->entries >= ENTRIES_MAX)
+		if (d->entries >= ENTRIES_MAX || ++units > UNITS_MAX)
 			return gs_fail(err, GS_EMALFORMED, "has DWARF that does not end");
 		if (has_all(d))
 			return GS_OK;

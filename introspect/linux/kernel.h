@@ -26,6 +26,16 @@ struct lnx_range {
 /* Variables that are read by name; data.c has the names. */
 enum lnx_variable { LNX_V_ZONE_STAT, LNX_V_NODE_STAT, LNX_VARIABLES };
 
+#define LNX_OVERFLOW_STACK UINT64_C(4096) /* OVERFLOW_STACK_SIZE, asm/memory.h */
+
+/* Stacks that a CPU has besides the task's and the overflow stack; all are of the same size. */
+enum lnx_cpu_stack {
+	LNX_STACK_IRQ,
+	LNX_STACK_SDEI_NORMAL,
+	LNX_STACK_SDEI_CRITICAL,
+	LNX_CPU_STACKS
+};
+
 struct lnx_kernel {
 	struct kallsyms ks;
 	struct lnx_types types;
@@ -36,6 +46,9 @@ struct lnx_kernel {
 
 	struct lnx_range text, init_text, sched_text, lock_text, entry_text;
 	uint64_t vectors; /* 0: not known */
+	/* return_to_handler, __kretprobe_trampoline; 0: not known */
+	uint64_t graph_trampoline, probe_trampoline;
+	struct lnx_range switch_to, ret_from_fork; /* assembly that has no record of its own */
 	struct lnx_range el1_entry[LNX_ENTRIES_MAX];
 	uint32_t el1_entries;
 
@@ -47,7 +60,7 @@ struct lnx_kernel {
 	 */
 	gva_t runqueues[LNX_RUNQUEUES_MAX];
 	uint32_t runqueues_count;
-	gva_t irq_stack_ptr;
+	gva_t stack_ptr[LNX_CPU_STACKS]; /* per-CPU pointers to stacks */
 	gva_t overflow_stack;
 	gva_t init_task;
 	/* where the list of modules may begin; proved anew at each use, as the run queues are */

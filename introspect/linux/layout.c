@@ -20,25 +20,44 @@ static struct lnx_range range_of(struct lnx_kernel *k, const char *start, const 
 	return r;
 }
 
+/* From a symbol to the next one. */
+static struct lnx_range function(struct lnx_kernel *k, const char *name)
+{
+	uint64_t start;
+
+	if (kallsyms_find(&k->ks, name, &start))
+		return (struct lnx_range){ 0 };
+	uint32_t next = kallsyms_upper_bound(&k->ks, start);
+	return (struct lnx_range){ start, next < k->ks.n ? k->ks.address[next] : start };
+}
+
 static void find_entries(struct lnx_kernel *k)
 {
-	static const char *const names[] = {
-		"el1h_64_sync", "el1h_64_irq", "el1h_64_fiq", "el1h_64_error", /* 5.14 and later */
-		"el1t_64_sync", "el1t_64_irq", "el1t_64_fiq", "el1t_64_error",
-		"el1_sync",	"el1_irq",     "el1_fiq",     "el1_error",
-	};
+	static const char
+		*const
+			names[] = {
+				"el1h_64_sync",	 "el1h_64_irq",
+				"el1h_64_fiq",	 "el1h_64_error", /* 5.14 and later */
+				"el1t_64_sync",	 "el1t_64_irq",
+				"el1t_64_fiq",	 "el1t_64_error",
+				"el1_sync",	 "el1_irq",
+				"el1_fiq",	 "el1_error",
+				"ret_to_kernel", /* the way out, apart from the way in since 5.14 */
+			};
 	_Static_assert(ARRAY_SIZE(names) <= LNX_ENTRIES_MAX, "room for all entries");
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		uint64_t start;
+		struct lnx_range r = function(k, names[i]);
 
-		if (kallsyms_find(&k->ks, names[i], &start))
-			continue;
-		uint32_t next = kallsyms_upper_bound(&k->ks, start);
-		if (next < k->ks.n)
-			k->el1_entry[k->el1_entries++] =
-				(struct lnx_range){ start, k->ks.address[next] };
+		if (r.end != r.start)
+			k->el1_entry[k->el1_entries++] = r;
 	}
+	k->graph_trampoline = function(k, "return_to_handler").start;
+	k->probe_trampoline = function(k, "__kretprobe_trampoline").start;
+	if (!k->probe_trampoline) /* up to 5.14 */
+		k->probe_trampoline = function(k, "kretprobe_trampoline").start;
+	k->switch_to = function(k, "cpu_switch_to");
+	k->ret_from_fork = function(k, "ret_from_fork");
 }
 
 static enum gs_code find_text(struct lnx_finder *f)

@@ -256,6 +256,7 @@ GS_MUST_USE enum gs_code lnx_symbol_find(const struct lnx_kernel *k, const char 
 #define LNX_TLB_SIZE	 64
 #define LNX_CACHE_PAGES	 1024
 #define LNX_CACHE_TABLES 256
+#define LNX_CACHE_CALLS	 1024
 
 struct lnx_tlb_entry {
 	uint64_t va; /* page address | 1, or 0 for none */
@@ -273,6 +274,7 @@ struct lnx_cache {
 		uint64_t region; /* address >> a64_last_table_bits(), | bit 63; 0: none */
 		gpa_t table;
 	} table[LNX_CACHE_TABLES];
+	uint64_t call[LNX_CACHE_CALLS];	 /* return addresses that follow a call */
 	uint8_t task[LNX_TASK_SIZE_MAX]; /* copy of the task that is being read */
 };
 
@@ -670,15 +672,33 @@ enum lnx_unwind_end {
 
 const char *lnx_unwind_end_name(enum lnx_unwind_end end);
 
+/**
+ * Why a frame is uncertain: it may not belong there, or a caller between it and the frame before it may
+ * be missing. Frames behind it are as good as any.
+ */
+enum lnx_doubt {
+	LNX_CERTAIN = 0,
+	LNX_DOUBT_NO_CALL,    /* no call instruction is in front of the return address */
+	LNX_DOUBT_UNREADABLE, /* what is in front of it could not be read */
+	LNX_DOUBT_LINK,	      /* the code does not tell whether the link register has a caller */
+	LNX_DOUBT_TRACED,     /* a tracer's trampoline, whose real return address was not found */
+	LNX_DOUBT_ENTRY,      /* exception entry or exit code: what was interrupted is not known */
+	LNX_DOUBTS
+};
+
+/** For people: "no call before it", …; "certain" for LNX_CERTAIN. */
+const char *lnx_doubt_name(enum lnx_doubt doubt);
+
 struct lnx_stack {
 	uint64_t *address; /* caller's room for LNX_FRAMES_MAX */
 	uint8_t *kind;	   /* enum lnx_frame_kind, as many */
+	uint8_t *doubt;	   /* enum lnx_doubt, as many; NULL: not asked for */
 	uint32_t count;
 	enum lnx_unwind_end end;
 	uint64_t end_at; /* the frame pointer or address that ended it, unless complete */
 };
 
-#define LNX_STACKS_MAX 3
+#define LNX_STACKS_MAX 5
 
 /** A stack that is being unwound; fields are private. */
 struct lnx_walk {
@@ -693,10 +713,14 @@ struct lnx_walk {
 	uint32_t stacks;
 	uint32_t on;  /* the one the chain is on; stacks: none yet */
 	uint64_t top; /* end of the task's stack, 0 if unknown */
+	gva_t task;   /* task_struct; a = 0: not known */
 	uint64_t fp;  /* of the next record */
 	uint64_t last_fp;
 	bool entered; /* the frame before this one is exception entry code of EL1 */
 	bool ended;
+	enum lnx_doubt doubt; /* of the next frame, or of the last one if there is none */
+	uint64_t
+		elr; /* pc that the first pt_regs is going to have, and may not have yet; 0: none */
 };
 
 /**

@@ -53,8 +53,29 @@ static uint32_t decode_addresses_of(struct lnx_view *v, const char *function, ui
 		       : decode_addresses_at(v, start, until, false, found);
 }
 
+/*
+ * 5.10's types do not tell of per-CPU variables. Its entry code takes the address of one before the
+ * per-CPU offset: el1_irq irq_stack_ptr, __bad_stack the end of overflow_stack (arch/arm64/kernel/entry.S).
+ */
+static void find_stacks(struct lnx_kernel *k, struct lnx_view *v)
+{
+	uint64_t found[ADDRESSES_MAX];
+	uint32_t n = decode_addresses_of(v, "el1_irq", A64_SYSREG_TPIDR_EL1, found);
+
+	if (n && found[n - 1] >= k->text.start)
+		k->stack_ptr[LNX_STACK_IRQ] = GVA(found[n - 1]);
+	n = decode_addresses_of(v, "__bad_stack", A64_SYSREG_TPIDR_EL1, found);
+	if (n && found[n - 1] >= k->text.start)
+		k->overflow_stack = GVA(found[n - 1] - LNX_OVERFLOW_STACK);
+}
+
 static void find_percpu(struct lnx_kernel *k, struct lnx_view *v)
 {
+	static const enum lnx_percpu stacks[LNX_CPU_STACKS] = {
+		[LNX_STACK_IRQ] = LNX_P_IRQ_STACK_PTR,
+		[LNX_STACK_SDEI_NORMAL] = LNX_P_SDEI_NORMAL,
+		[LNX_STACK_SDEI_CRITICAL] = LNX_P_SDEI_CRITICAL,
+	};
 	const struct lnx_field *pc = k->types.percpu;
 	uint64_t found[ADDRESSES_MAX];
 	/*
@@ -68,13 +89,16 @@ static void find_percpu(struct lnx_kernel *k, struct lnx_view *v)
 	if (!n || found[n - 1] < k->text.start)
 		return;
 	k->entry_task = GVA(found[n - 1]);
-	if (!pc[LNX_P_ENTRY_TASK].present)
+	if (!pc[LNX_P_ENTRY_TASK].present) {
+		find_stacks(k, v);
 		return;
+	}
 	uint64_t start = k->entry_task.a - pc[LNX_P_ENTRY_TASK].offset;
 	if (pc[LNX_P_RUNQUEUES].present)
 		k->runqueues[k->runqueues_count++] = GVA(start + pc[LNX_P_RUNQUEUES].offset);
-	if (pc[LNX_P_IRQ_STACK_PTR].present)
-		k->irq_stack_ptr = GVA(start + pc[LNX_P_IRQ_STACK_PTR].offset);
+	for (size_t i = 0; i < ARRAY_SIZE(stacks); i++)
+		if (pc[stacks[i]].present)
+			k->stack_ptr[i] = GVA(start + pc[stacks[i]].offset);
 	if (pc[LNX_P_OVERFLOW_STACK].present)
 		k->overflow_stack = GVA(start + pc[LNX_P_OVERFLOW_STACK].offset);
 }
@@ -206,7 +230,8 @@ enum gs_code lnx_find_roots(struct lnx_finder *f)
 	k->thread_size = gs_max(UINT64_C(16) << 10, UINT64_C(1) << k->regime.half[1].granule_bits);
 	lnx_view_init(&v, k, f->g);
 	/* those that other types led to */
-	k->entry_task = k->irq_stack_ptr = k->overflow_stack = k->init_task = GVA(0);
+	k->entry_task = k->overflow_stack = k->init_task = GVA(0);
+	memset(k->stack_ptr, 0, sizeof(k->stack_ptr));
 	k->runqueues_count = k->module_lists = 0;
 	find_percpu(k, &v);
 	find_runqueues(k, &v);

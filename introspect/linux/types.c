@@ -59,6 +59,16 @@ static const struct lnx_member_name places[LNX_MEMBERS] = {
 	[LNX_M_TASK_CONTEXT_FP] = { "task_struct", "thread.cpu_context.fp", true },
 	[LNX_M_TASK_CONTEXT_SP] = { "task_struct", "thread.cpu_context.sp", true },
 	[LNX_M_TASK_CONTEXT_PC] = { "task_struct", "thread.cpu_context.pc", true },
+	[LNX_M_TASK_RET_STACK] = { "task_struct", "ret_stack", false },
+	[LNX_M_TASK_CURR_RET_STACK] = { "task_struct", "curr_ret_stack", false },
+	[LNX_M_TASK_KRETPROBES] = { "task_struct", "kretprobe_instances", false }, /* since 5.11 */
+	[LNX_M_RET_STACK_RET] = { "ftrace_ret_stack", "ret", false },
+	[LNX_M_RET_STACK_FP] = { "ftrace_ret_stack", "fp", false },
+	[LNX_M_RET_STACK_RETP] = { "ftrace_ret_stack", "retp", false },
+	[LNX_M_RET_STACK_CALLTIME] = { "ftrace_ret_stack", "calltime", false },
+	[LNX_M_KRETPROBE_LIST] = { "kretprobe_instance", "llist", false },
+	[LNX_M_KRETPROBE_RET_ADDR] = { "kretprobe_instance", "ret_addr", false },
+	[LNX_M_KRETPROBE_FP] = { "kretprobe_instance", "fp", false },
 	[LNX_M_SIGNAL_THREAD_HEAD] = { "signal_struct", "thread_head", true },
 	[LNX_M_PT_REGS_REGS] = { "pt_regs", "regs", true },
 	[LNX_M_PT_REGS_PC] = { "pt_regs", "pc", true },
@@ -158,6 +168,8 @@ static const char *const percpu_names[LNX_PERCPUS] = {
 	[LNX_P_RUNQUEUES] = "runqueues",
 	[LNX_P_IRQ_STACK_PTR] = "irq_stack_ptr",
 	[LNX_P_OVERFLOW_STACK] = "overflow_stack",
+	[LNX_P_SDEI_NORMAL] = "sdei_stack_normal_ptr", /* with CONFIG_ARM_SDE_INTERFACE */
+	[LNX_P_SDEI_CRITICAL] = "sdei_stack_critical_ptr",
 };
 
 struct lnx_member_name lnx_member_name(enum lnx_member m)

@@ -2,7 +2,9 @@
 /* Kernel stacks: frame records, exception frames, the change from the IRQ stack to the task's. */
 #include <string.h>
 
+#include "introspect/linux/code.h"
 #include "introspect/linux/kernel.h"
+#include "introspect/linux/traced.h"
 
 /*
  * A frame record is {next frame pointer, return address} (AAPCS64). The kernel's own unwinder is
@@ -10,7 +12,6 @@
  * versions, and is told apart by the presence of struct frame_record_meta (6.19 and later).
  */
 
-#define OVERFLOW_STACK	  UINT64_C(4096) /* OVERFLOW_STACK_SIZE, arch/arm64/include/asm/memory.h */
 #define FRAME_RECORD_SIZE 16
 #define META_FINAL	  1 /* FRAME_META_TYPE_FINAL, …_PT_REGS (asm/stacktrace/frame.h, 6.19) */
 #define META_PT_REGS	  2
@@ -30,10 +31,28 @@ const char *lnx_unwind_end_name(enum lnx_unwind_end end)
 	return "unknown";
 }
 
+const char *lnx_doubt_name(enum lnx_doubt doubt)
+{
+	switch (doubt) {
+	case LNX_CERTAIN: return "certain";
+	case LNX_DOUBT_NO_CALL: return "no call is in front of it";
+	case LNX_DOUBT_UNREADABLE: return "what is in front of it cannot be read";
+	case LNX_DOUBT_LINK: return "the link register may or may not be a caller";
+	case LNX_DOUBT_TRACED: return "a tracer has taken its place";
+	case LNX_DOUBT_ENTRY: return "what an exception interrupted is not known";
+	case LNX_DOUBTS: break;
+	}
+	return "unknown";
+}
+
 static bool stop(struct lnx_walk *w, enum lnx_unwind_end end, uint64_t at)
 {
-	w->out->end = end;
-	w->out->end_at = end == LNX_END_COMPLETE ? 0 : at;
+	struct lnx_stack *s = w->out;
+
+	s->end = end;
+	s->end_at = end == LNX_END_COMPLETE ? 0 : at;
+	if (s->doubt && s->count && w->doubt && !s->doubt[s->count - 1])
+		s->doubt[s->count - 1] = (uint8_t)w->doubt;
 	return false;
 }
 
@@ -44,7 +63,14 @@ static bool push(struct lnx_walk *w, uint64_t address, enum lnx_frame_kind kind)
 	if (s->count == LNX_FRAMES_MAX)
 		return stop(w, LNX_END_TRUNCATED, address);
 	s->address[s->count] = address;
-	s->kind[s->count++] = (uint8_t)kind;
+	s->kind[s->count] = (uint8_t)kind;
+	if (s->doubt) {
+		if (!w->doubt && (kind == LNX_FRAME_RETURN || kind == LNX_FRAME_LR))
+			w->doubt = lnx_call_doubt(w->v, address);
+		s->doubt[s->count] = (uint8_t)w->doubt;
+	}
+	w->doubt = LNX_CERTAIN;
+	s->count++;
 	return true;
 }
 
@@ -77,11 +103,139 @@ static bool place_record(struct lnx_walk *w, uint64_t fp)
 	return false;
 }
 
+static bool same_function(const struct lnx_kernel *k, uint64_t a, uint64_t b)
+{
+	uint32_t i = kallsyms_upper_bound(&k->ks, a);
+
+	return i && i == kallsyms_upper_bound(&k->ks, b);
+}
+
+static bool is_on_task_stack(const struct lnx_walk *w, uint64_t at)
+{
+	return w->top && gs_in_range(at, FRAME_RECORD_SIZE, w->top - w->v->k->thread_size,
+				     w->v->k->thread_size);
+}
+
+/*
+ * Whether a function that makes a call has a record by then. Of C all have; of assembly those that
+ * push one. A part that the compiler has put elsewhere (f.cold) goes on with the record of its function.
+ */
+static bool has_record_at_calls(const struct lnx_kernel *k, struct lnx_view *v, uint64_t pc)
+{
+	uint32_t i = kallsyms_upper_bound(&k->ks, pc);
+	char name[LNX_SYMBOL_MAX];
+
+	/* of modules and BPF programs nothing is known, and they are of C */
+	if (!i || !lnx_range_has(k->text, pc) || lnx_code_may_push(v, k->ks.address[i - 1], pc))
+		return true;
+	kallsyms_name(&k->ks, i - 1, NULL, name, sizeof(name));
+	return strstr(name, ".cold") != NULL;
+}
+
+/* A return address; @fp is the x29 of the function that it leads to. */
+static bool push_return(struct lnx_walk *w, uint64_t lr, uint64_t fp, enum lnx_frame_kind kind)
+{
+	if (lnx_is_trampoline(w->v->k, lr) && !lnx_traced_return(w->v, w->task, lr, fp, &lr))
+		w->doubt = LNX_DOUBT_TRACED;
+	w->entered = is_el1_entry(w->v->k, lr);
+	return push(w, lr, kind);
+}
+
+/*
+ * The rule for code that does not tell: the link register is a caller unless it points into the same
+ * function, which has then made a call, or into the caller that the record has, too. It errs with
+ * recursion, and where a link register is left over from some other part of a function; the call itself
+ * tells what it calls, if that is not in a register.
+ */
+static bool push_by_rule(struct lnx_walk *w, uint64_t pc, uint64_t lr, uint64_t fp)
+{
+	const struct lnx_kernel *k = w->v->k;
+	uint64_t saved = 0, target;
+	const bool is_same = same_function(k, lr - 4, pc);
+	const enum lnx_call call = lnx_call_before(w->v, lr, &target);
+	const bool calls_here = call == LNX_CALL_DIRECT && same_function(k, target, pc);
+
+	if (call == LNX_CALL_NONE && !lnx_is_trampoline(k, lr))
+		return true;
+	GS_IGNORE(lnx_read_u64(w->v, GVA(fp + 8), &saved));
+	if (is_same) {
+		/* of a call to another function, which has come back: no caller */
+		if (calls_here || call != LNX_CALL_DIRECT)
+			w->doubt = LNX_DOUBT_LINK;
+		return true;
+	}
+	if (lr == lnx_strip(k, saved))
+		return true;
+	if (!calls_here)
+		w->doubt = LNX_DOUBT_LINK;
+	return push_return(w, lr, fp, LNX_FRAME_LR);
+}
+
+/*
+ * The caller of the function that stopped at @p pc, if the record at @p fp is not yet, or no longer, the
+ * function's own: a leaf, a prologue, an epilogue. Then only the link register has it.
+ */
+static bool push_caller(struct lnx_walk *w, uint64_t pc, uint64_t link, uint64_t fp)
+{
+	const struct lnx_kernel *k = w->v->k;
+	const uint64_t lr = lnx_strip(k, link);
+	bool only_call;
+	enum lnx_code_state state;
+
+	if (lnx_range_has(k->ret_from_fork, pc))
+		return true; /* nothing has called it */
+	state = lnx_code_state(w->v, pc, &only_call);
+	if (lnx_range_has(k->entry_text, pc)) {
+		/* an exception in exception code: what that one interrupted was in the registers */
+		if (state != LNX_CODE_RECORD)
+			w->doubt = LNX_DOUBT_ENTRY;
+		return true;
+	}
+	if (state == LNX_CODE_RECORD && only_call && !has_record_at_calls(k, w->v, pc))
+		state = LNX_CODE_UNKNOWN;
+	if (state == LNX_CODE_RECORD)
+		return true;
+	if (!lnx_is_text(w->v, lr)) {
+		if (state == LNX_CODE_NO_RECORD)
+			w->doubt = LNX_DOUBT_LINK;
+		return true;
+	}
+	if (state == LNX_CODE_NO_RECORD)
+		return push_return(w, lr, fp, LNX_FRAME_LR);
+	return push_by_rule(w, pc, lr, fp);
+}
+
+/* What the pt_regs of an exception has of the one that was interrupted. */
+struct interrupted {
+	uint64_t pc, fp, lr;
+};
+
+static bool read_pt_regs(struct lnx_walk *w, uint64_t record, struct interrupted *out)
+{
+	const struct lnx_types *types = &w->v->k->types;
+	const uint64_t regs = record - types->member[LNX_M_PT_REGS_STACKFRAME].offset;
+	const uint64_t x = regs + types->member[LNX_M_PT_REGS_REGS].offset;
+	uint64_t pair[2];
+
+	if (lnx_read_u64(w->v, GVA(regs + types->member[LNX_M_PT_REGS_PC].offset), &out->pc) ||
+	    lnx_read(w->v, GVA(x + 29 * 8), pair, sizeof(pair)))
+		return false;
+	out->fp = pair[0];
+	out->lr = pair[1];
+	return true;
+}
+
+static bool push_interrupted(struct lnx_walk *w, const struct interrupted *i)
+{
+	w->entered = is_el1_entry(w->v->k, i->pc + 1);
+	return push(w, i->pc, LNX_FRAME_INTERRUPTED) && push_caller(w, i->pc, i->lr, i->fp);
+}
+
 /* 6.19 and later: {0, 0} is followed by a word that says what the record stands for. */
 static bool follow_meta(struct lnx_walk *w, uint64_t fp, uint64_t *next_out)
 {
-	const struct lnx_types *types = &w->v->k->types;
-	uint64_t kind, pc, x29;
+	struct interrupted i;
+	uint64_t kind;
 
 	if (lnx_read_u64(w->v, GVA(fp + FRAME_RECORD_SIZE), &kind))
 		return stop(w, LNX_END_UNREADABLE, fp);
@@ -89,13 +243,33 @@ static bool follow_meta(struct lnx_walk *w, uint64_t fp, uint64_t *next_out)
 		return stop(w, LNX_END_COMPLETE, fp);
 	if (kind != META_PT_REGS)
 		return stop(w, LNX_END_BAD_RECORD, fp);
-
-	uint64_t regs = fp - types->member[LNX_M_PT_REGS_STACKFRAME].offset;
-	if (lnx_read_u64(w->v, GVA(regs + types->member[LNX_M_PT_REGS_PC].offset), &pc) ||
-	    lnx_read_u64(w->v, GVA(regs + types->member[LNX_M_PT_REGS_REGS].offset + 29 * 8), &x29))
+	if (!read_pt_regs(w, fp, &i))
 		return stop(w, LNX_END_UNREADABLE, fp);
-	*next_out = x29;
-	return push(w, pc, LNX_FRAME_INTERRUPTED);
+	*next_out = i.fp;
+	if (w->elr)
+		i.pc = w->elr;
+	w->elr = 0;
+	return push_interrupted(w, &i);
+}
+
+/*
+ * Up to 6.12 a pt_regs links into the chain as {interrupted x29, interrupted pc}. Its own pc is stored
+ * after x29 and x30, and changed when a fault is fixed up. If the rest of it is not as it should be, the
+ * record is all that is taken.
+ */
+static bool follow_linked(struct lnx_walk *w, uint64_t fp, const uint64_t record[2])
+{
+	struct interrupted i;
+
+	const bool is_whole = read_pt_regs(w, fp, &i) && i.fp == record[0];
+	i.pc = lnx_strip(w->v->k, record[1]);
+	if (is_whole)
+		return push_interrupted(w, &i);
+	w->entered = false;
+	if (!push(w, i.pc, LNX_FRAME_INTERRUPTED))
+		return false;
+	w->doubt = LNX_DOUBT_ENTRY;
+	return true;
 }
 
 /*
@@ -134,13 +308,12 @@ static bool step(struct lnx_walk *w, uint64_t *fp)
 	if (!lnx_is_text(w->v, lr))
 		return stop(w, LNX_END_NOT_TEXT, lr);
 
-	/* Up to 6.12 a pt_regs links into the chain as {interrupted x29, interrupted pc}. */
-	enum lnx_frame_kind kind = LNX_FRAME_RETURN;
-	if (w->entered && !k->types.has_frame_record_meta)
-		kind = LNX_FRAME_INTERRUPTED;
-	w->entered = kind == LNX_FRAME_RETURN && is_el1_entry(k, lr);
-	if (!push(w, lr, kind))
+	if (w->entered && !k->types.has_frame_record_meta) {
+		if (!follow_linked(w, *fp, record))
+			return false;
+	} else if (!push_return(w, lr, record[0], LNX_FRAME_RETURN)) {
 		return false;
+	}
 	*fp = record[0];
 	/* chains of 5.10 end so behind ret_from_fork */
 	if (!*fp)
@@ -159,6 +332,7 @@ static void walk_init(struct lnx_walk *w, struct lnx_view *v, const struct lnx_t
 {
 	/* not the frames' own room: it is large */
 	*w = (struct lnx_walk){ .v = v, .out = stack, .ended = true };
+	w->task = task ? task->address : GVA(0);
 	stack->count = 0;
 	stack->end = LNX_END_COMPLETE;
 	stack->end_at = 0;
@@ -196,53 +370,80 @@ void lnx_walk_blocked(struct lnx_walk *w, struct lnx_view *v, const struct lnx_t
 		walk_chain(w, task->context_fp);
 }
 
-/* The CPU's own stacks, farther in than the task's; each is optional. */
+/* One that a per-CPU pointer leads to. */
+static void add_cpu_stack(struct lnx_walk *w, enum lnx_cpu_stack which, uint64_t tpidr)
+{
+	const struct lnx_kernel *k = w->v->k;
+	uint64_t at;
+
+	if (k->stack_ptr[which].a && !lnx_read_u64(w->v, GVA(k->stack_ptr[which].a + tpidr), &at) &&
+	    lnx_is_object(k, at) && at <= ~k->thread_size)
+		add_stack(w, at, k->thread_size);
+}
+
+/*
+ * The CPU's own stacks, farther in than the task's; each is optional. An interrupt comes on top of a
+ * task, an overflow on top of either, and an event of the firmware (SDEI) on top of all; a critical one
+ * interrupts a normal one (arch/arm64/kernel/stacktrace.c, sdei.c).
+ */
 static void add_cpu_stacks(struct lnx_walk *w, const struct guest_vcpu_regs *regs)
 {
 	const struct lnx_kernel *k = w->v->k;
-	uint64_t irq;
 
 	if (!(regs->valid & GUEST_REGS_TPIDR))
 		return;
-	if (k->irq_stack_ptr.a &&
-	    !lnx_read_u64(w->v, GVA(k->irq_stack_ptr.a + regs->tpidr_el1), &irq) &&
-	    lnx_is_object(k, irq) && irq <= ~k->thread_size)
-		add_stack(w, irq, k->thread_size);
+	add_cpu_stack(w, LNX_STACK_IRQ, regs->tpidr_el1);
 	if (k->overflow_stack.a) {
 		uint64_t at = k->overflow_stack.a + regs->tpidr_el1;
 
-		if (lnx_is_object(k, at) && at <= ~OVERFLOW_STACK)
-			add_stack(w, at, OVERFLOW_STACK);
+		if (lnx_is_object(k, at) && at <= ~LNX_OVERFLOW_STACK)
+			add_stack(w, at, LNX_OVERFLOW_STACK);
 	}
-}
-
-static bool same_function(const struct lnx_kernel *k, uint64_t a, uint64_t b)
-{
-	uint32_t i = kallsyms_upper_bound(&k->ks, a);
-
-	return i && i == kallsyms_upper_bound(&k->ks, b);
+	add_cpu_stack(w, LNX_STACK_SDEI_NORMAL, regs->tpidr_el1);
+	add_cpu_stack(w, LNX_STACK_SDEI_CRITICAL, regs->tpidr_el1);
 }
 
 /*
- * Whether the link register holds a caller that the chain does not have yet: the function that runs
- * has set up no frame (a leaf), or not yet, or no longer. Exact on all instructions of a
- * single-stepped system call, but for a function stopped in the prologue of a direct recursion.
+ * A vCPU in the entry code (entry.S, 5.10 to 7.3). Between saving the registers into pt_regs and loading
+ * them again x29 leads to the record in there. Before and after it x29 and x30 are what the exception
+ * interrupted, and only ELR_EL1 says where that was; of user mode there is no chain at all.
+ *
+ * @return whether there is a chain
  */
-static bool lr_is_a_frame(struct lnx_walk *w, uint64_t pc, uint64_t lr, uint64_t fp)
+static bool begin_in_entry(struct lnx_walk *w, const struct guest_vcpu_regs *regs)
 {
-	uint64_t saved;
+	const bool knows = regs->valid & GUEST_REGS_EXC;
+	const bool of_user = knows && a64_pstate_el(regs->spsr_el1) == 0;
+	bool only_call;
+	const enum lnx_code_state state = lnx_code_state(w->v, regs->pc, &only_call);
+	struct interrupted i = { regs->elr_el1, regs->x[29], regs->x[30] };
+	uint64_t offset;
 
-	if (!lnx_is_text(w->v, lr) || same_function(w->v->k, lr - 4, pc))
-		return false;
-	if (lnx_read_u64(w->v, GVA(fp + 8), &saved))
+	/* on the way to KPTI's trampoline its address is in x29 (tramp_alias in kernel_exit) */
+	if (lnx_is_alias(w->v, i.fp))
+		return stop(w, LNX_END_COMPLETE, 0);
+	if (state == LNX_CODE_RECORD) {
+		/* before the handler is called; x29 is set before pt_regs has its pc */
+		if (only_call && knows && !of_user)
+			w->elr = i.pc;
 		return true;
-	return lnx_strip(w->v->k, saved) != lr;
+	}
+	if (of_user)
+		return stop(w, LNX_END_COMPLETE, 0);
+	if (state == LNX_CODE_NO_RECORD && knows && lnx_is_text(w->v, i.pc)) {
+		/* x30 is loaded last */
+		if (lnx_code_loads_lr(w->v, regs->pc, &offset))
+			GS_IGNORE(lnx_read_u64(w->v, GVA(regs->sp_el1 + offset), &i.lr));
+		return push_interrupted(w, &i);
+	}
+	w->doubt = LNX_DOUBT_ENTRY;
+	w->entered = state == LNX_CODE_UNKNOWN && w->entered;
+	return is_on_task_stack(w, i.fp) || stop(w, LNX_END_COMPLETE, 0);
 }
 
 /*
- * In the first instructions after an exception, and in the last ones before the return from it, x29 is
- * still, or again, what the exception interrupted (entry.S, 5.10 to 7.3): of user mode there is no
- * kernel chain at all; of kernel mode ELR_EL1 has the interrupted function that the chain lacks.
+ * Whether the registers of a vCPU in the kernel are those of user mode: not saved yet, or loaded again
+ * (entry.S, 5.10 to 7.3).
  */
 bool lnx_has_no_chain(struct lnx_view *v, const struct guest_vcpu_regs *regs)
 {
@@ -250,38 +451,50 @@ bool lnx_has_no_chain(struct lnx_view *v, const struct guest_vcpu_regs *regs)
 	const uint64_t fp = regs->x[29];
 	bool entry = lnx_range_has(k->entry_text, regs->pc) || !lnx_range_has(k->text, regs->pc);
 
-	/*
-	 * The trampoline of KPTI runs at an alias outside of the image; on the way there its address is
-	 * in x29 (tramp_alias in kernel_exit).
-	 */
+	/* KPTI's trampoline runs at an alias outside of the image, and on the way there x29 has its address */
 	return lnx_is_alias(v, regs->pc) ||
 	       (entry && (!lnx_is_object(k, fp & ~UINT64_C(7)) || lnx_is_alias(v, fp)));
 }
 
-/* VBAR_EL1 + 0x200 … 0x3ff: taken from EL1 with its own stack pointer (DDI 0487J.a, D1.3.1). */
-static bool is_el1_vector(const struct lnx_kernel *k, uint64_t pc)
+/*
+ * cpu_switch_to() saves the registers of the one task and then loads those of the other, x29 before SP
+ * and x30. As long as the CPU is said to execute the first one, that one's chain is what it has saved.
+ */
+static void begin_in_switch(struct lnx_walk *w, const struct lnx_task *task, uint64_t *lr,
+			    uint64_t *fp)
 {
-	return k->vectors && gs_in_range(pc, 4, k->vectors + 0x200, 0x200);
+	if (!task || is_on_task_stack(w, *fp))
+		return;
+	*fp = task->context_fp;
+	*lr = task->context_pc;
 }
 
 void lnx_walk_running(struct lnx_walk *w, struct lnx_view *v, const struct lnx_task *task,
 		      const struct guest_vcpu_regs *regs, struct lnx_stack *stack)
 {
+	const struct lnx_kernel *k = v->k;
+	uint64_t fp = regs->x[29], lr = regs->x[30];
+
 	walk_init(w, v, task, stack);
 	if (!guest_regs_have_frame(regs) || a64_pstate_el(regs->pstate) != 1)
 		return;
 	add_cpu_stacks(w, regs);
 
-	if (!push(w, regs->pc, LNX_FRAME_PC) || lnx_has_no_chain(v, regs))
+	if (!push(w, regs->pc, LNX_FRAME_PC))
 		return;
-	if (is_el1_vector(v->k, regs->pc) && (regs->valid & GUEST_REGS_EXC) &&
-	    lnx_is_text(v, regs->elr_el1) && !push(w, regs->elr_el1, LNX_FRAME_INTERRUPTED))
+	w->entered = is_el1_entry(k, regs->pc + 1);
+	if (lnx_range_has(k->entry_text, regs->pc)) {
+		if (!begin_in_entry(w, regs))
+			return;
+	} else if (lnx_has_no_chain(v, regs)) {
 		return;
-	uint64_t lr = lnx_strip(v->k, regs->x[30]);
-	if (lr_is_a_frame(w, regs->pc, lr, regs->x[29]) && !push(w, lr, LNX_FRAME_LR))
-		return;
-	w->entered = is_el1_entry(v->k, regs->pc + 1);
-	walk_chain(w, regs->x[29]);
+	} else {
+		if (lnx_range_has(k->switch_to, regs->pc))
+			begin_in_switch(w, task, &lr, &fp);
+		if (!push_caller(w, regs->pc, lr, fp))
+			return;
+	}
+	walk_chain(w, fp);
 }
 
 /*

@@ -20,6 +20,7 @@ void lnx_view_use_cache(struct lnx_view *v, struct lnx_cache *cache)
 {
 	memset(cache->page, 0, sizeof(cache->page));
 	memset(cache->table, 0, sizeof(cache->table));
+	memset(cache->call, 0, sizeof(cache->call));
 	v->cache = cache;
 	v->can_prefetch = guest_can_prefetch(v->g);
 }

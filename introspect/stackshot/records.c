@@ -92,6 +92,7 @@ static const struct kcd_field thread_fields[] = {
 static const struct kcd_field frame_kind_fields[] = {
 	KCD_FIELD(struct ss_frame_kind_record, index),
 	KCD_FIELD(struct ss_frame_kind_record, kind),
+	KCD_FIELD(struct ss_frame_kind_record, doubt),
 };
 
 static const struct kcd_field symbol_fields[] = {

@@ -110,10 +110,11 @@ struct ss_thread_record {
 	char comm[16];
 };
 
-/** Frames of the kernel stack that are not plain return addresses. */
+/** Frames of the kernel stack that are not plain return addresses, or uncertain. */
 struct ss_frame_kind_record {
 	uint32_t index;
-	uint32_t kind; /* enum lnx_frame_kind */
+	uint32_t kind;	/* enum lnx_frame_kind */
+	uint32_t doubt; /* enum lnx_doubt */
 };
 
 /** How a user stack ends (0x916 has its frames), if it was asked for. */

@@ -69,7 +69,7 @@ static void start_walk(struct ss_worker *w, struct ss_slot *s)
 {
 	const struct ss_try *t = &w->e->t;
 
-	s->stack = (struct lnx_stack){ .address = s->frames, .kind = s->kinds };
+	s->stack = (struct lnx_stack){ .address = s->frames, .kind = s->kinds, .doubt = s->doubts };
 	s->walk.ended = true;
 	s->same = NULL;
 	if (s->rc)

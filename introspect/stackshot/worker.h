@@ -57,6 +57,7 @@ struct ss_slot {
 	struct lnx_stack stack;
 	uint64_t frames[LNX_FRAMES_MAX];
 	uint8_t kinds[LNX_FRAMES_MAX];
+	uint8_t doubts[LNX_FRAMES_MAX];
 	bool has_user; /* the user stack was asked for, and there may be one */
 	struct lnx_user_stack user;
 };

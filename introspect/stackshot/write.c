@@ -88,6 +88,11 @@ struct ss_thread_record ss_thread_record_of(const struct lnx_task *task, int32_t
 	return r;
 }
 
+static bool is_special(const struct lnx_stack *stack, uint32_t i)
+{
+	return stack->kind[i] != LNX_FRAME_RETURN || stack->doubt[i];
+}
+
 static enum gs_code write_stack(struct ss_worker *w, const struct lnx_stack *stack)
 {
 	const uint32_t count = stack->count;
@@ -98,7 +103,7 @@ static enum gs_code write_stack(struct ss_worker *w, const struct lnx_stack *sta
 	enum gs_code rc = ss_code(kcd_append_array(&w->out, KCD_SS_KERN_STACKLR64, count,
 						   sizeof(uint64_t), stack->address));
 	for (uint32_t i = 0; i < count; i++)
-		special += stack->kind[i] != LNX_FRAME_RETURN;
+		special += is_special(stack, i);
 	if (rc || !special)
 		return rc;
 
@@ -109,9 +114,9 @@ static enum gs_code write_stack(struct ss_worker *w, const struct lnx_stack *sta
 		return rc;
 	struct ss_frame_kind_record *out = room;
 	for (uint32_t i = 0; i < count; i++) {
-		struct ss_frame_kind_record r = { i, stack->kind[i] };
+		struct ss_frame_kind_record r = { i, stack->kind[i], stack->doubt[i] };
 
-		if (r.kind != LNX_FRAME_RETURN)
+		if (is_special(stack, i))
 			memcpy(out++, &r, sizeof(r));
 	}
 	return GS_OK;

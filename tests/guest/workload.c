@@ -356,6 +356,9 @@ static void obey(char *line)
 			printf("MIX %s\n", on ? "on" : "off");
 		else
 			mix_report(arg);
+	} else if (!strcmp(word, "calls")) {
+		calls_start();
+		printf("CALLS\n");
 	} else if (!strcmp(word, "poweroff")) {
 		end(RB_POWER_OFF);
 	} else if (!strcmp(word, "reboot")) {

@@ -51,4 +51,8 @@ void mix_end(void);
 // Print how much CPU time each part of the mix has had.
 void mix_report(const char *id);
 
+// --- calls.c
+
+void calls_start(void);
+
 #endif

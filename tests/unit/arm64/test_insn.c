@@ -22,6 +22,7 @@ static void check_cases(const struct insn_case *c, size_t n)
 
 		ck_assert_msg(i.kind == c->expected.kind, "%s: kind %d", c->text, (int)i.kind);
 		ck_assert_msg(i.rd == c->expected.rd, "%s: rd %d", c->text, i.rd);
+		ck_assert_msg(i.rd2 == c->expected.rd2, "%s: rd2 %d", c->text, i.rd2);
 		ck_assert_msg(i.rn == c->expected.rn, "%s: rn %d", c->text, i.rn);
 		ck_assert_msg(i.imm == c->expected.imm, "%s: imm %#" PRIx64, c->text, i.imm);
 	}
@@ -76,17 +77,23 @@ END_TEST
 START_TEST(add_and_ldr_with_immediate)
 {
 	static const struct insn_case row[] = {
-		{ "add x0, x1, #1", 0x91000420, PC, { A64_INSN_ADD_IMM, 0, 1, 1 } },
-		{ "mov x29, sp", 0x910003fd, PC, { A64_INSN_ADD_IMM, 29, 31, 0 } },
-		{ "add x1, x2, #0xfff", 0x913ffc41, PC, { A64_INSN_ADD_IMM, 1, 2, 0xfff } },
-		{ "add x1, x2, #1, lsl #12", 0x91400441, PC, { A64_INSN_ADD_IMM, 1, 2, 0x1000 } },
+		{ "add x0, x1, #1", 0x91000420, PC, { A64_INSN_ADD_IMM, 0, 1, 1, 0 } },
+		{ "mov x29, sp", 0x910003fd, PC, { A64_INSN_ADD_IMM, 29, 31, 0, 0 } },
+		{ "add x1, x2, #0xfff", 0x913ffc41, PC, { A64_INSN_ADD_IMM, 1, 2, 0xfff, 0 } },
+		{ "add x1, x2, #1, lsl #12",
+		  0x91400441,
+		  PC,
+		  { A64_INSN_ADD_IMM, 1, 2, 0x1000, 0 } },
 		{ "add x30, x30, #0xfff, lsl #12",
 		  0x917fffde,
 		  PC,
-		  { A64_INSN_ADD_IMM, 30, 30, 0xfff000 } },
-		{ "ldr x0, [x1]", 0xf9400020, PC, { A64_INSN_LDR_IMM, 0, 1, 0 } },
-		{ "ldr x2, [sp, #8]", 0xf94007e2, PC, { A64_INSN_LDR_IMM, 2, 31, 8 } },
-		{ "ldr x30, [x29, #32760]", 0xf97fffbe, PC, { A64_INSN_LDR_IMM, 30, 29, 32760 } },
+		  { A64_INSN_ADD_IMM, 30, 30, 0xfff000, 0 } },
+		{ "ldr x0, [x1]", 0xf9400020, PC, { A64_INSN_LDR_IMM, 0, 1, 0, 0 } },
+		{ "ldr x2, [sp, #8]", 0xf94007e2, PC, { A64_INSN_LDR_IMM, 2, 31, 8, 0 } },
+		{ "ldr x30, [x29, #32760]",
+		  0xf97fffbe,
+		  PC,
+		  { A64_INSN_LDR_IMM, 30, 29, 32760, 0 } },
 	};
 
 	check_cases(row, ARRAY_SIZE(row));
@@ -160,6 +167,81 @@ END_TEST
 
 // Neighbours of the patterns: each differs from one that matches in a field the decoder must look
 // at.
+START_TEST(branches_that_may_not_be_taken_or_go_by_register)
+{
+	static const struct insn_case row[] = {
+		{ "b.eq .+8", 0x54000040, PC, { A64_INSN_BRANCH_IF, .imm = PC + 8 } },
+		{ "b.ne .-0x100000", 0x54800001, PC, { A64_INSN_BRANCH_IF, .imm = PC - 0x100000 } },
+		{ "bc.eq .+8", 0x54000050, PC, { A64_INSN_BRANCH_IF, .imm = PC + 8 } },
+		{ "cbz x0, .+8", 0xb4000040, PC, { A64_INSN_BRANCH_IF, .imm = PC + 8 } },
+		{ "cbnz w3, .+0xffffc",
+		  0x357fffe3,
+		  PC,
+		  { A64_INSN_BRANCH_IF, .imm = PC + 0xffffc } },
+		{ "tbz w0, #1, .+8", 0x36080040, PC, { A64_INSN_BRANCH_IF, .imm = PC + 8 } },
+		{ "tbnz x1, #40, .-0x8000",
+		  0xb7440001,
+		  PC,
+		  { A64_INSN_BRANCH_IF, .imm = PC - 0x8000 } },
+		{ "br x16", 0xd61f0200, PC, { A64_INSN_BRANCH_REG, .rn = 16 } },
+		{ "braa x1, x2", 0xd71f0822, PC, { A64_INSN_BRANCH_REG, .rn = 1 } },
+		{ "brabz x4", 0xd61f0c9f, PC, { A64_INSN_BRANCH_REG, .rn = 4 } },
+		{ "blr x16", 0xd63f0200, PC, { A64_INSN_CALL_REG, .rn = 16 } },
+		{ "blraa x1, x2", 0xd73f0822, PC, { A64_INSN_CALL_REG, .rn = 1 } },
+		{ "blrab x1, sp", 0xd73f0c3f, PC, { A64_INSN_CALL_REG, .rn = 1 } },
+		{ "blraaz x3", 0xd63f087f, PC, { A64_INSN_CALL_REG, .rn = 3 } },
+		{ "eret", 0xd69f03e0, PC, { .kind = A64_INSN_ERET } },
+		{ "eretaa", 0xd69f0bff, PC, { .kind = A64_INSN_ERET } },
+		{ "eretab", 0xd69f0fff, PC, { .kind = A64_INSN_ERET } },
+		{ "brk #0x800", 0xd4210000, PC, { .kind = A64_INSN_TRAP } },
+		{ "udf #0", 0x00000000, PC, { .kind = A64_INSN_TRAP } },
+		{ "udf #3", 0x00000003, PC, { .kind = A64_INSN_TRAP } },
+	};
+
+	check_cases(row, ARRAY_SIZE(row));
+}
+END_TEST
+
+START_TEST(frames_are_made_and_undone)
+{
+	static const struct insn_case row[] = {
+		{ "stp x29, x30, [sp, #-16]!",
+		  0xa9bf7bfd,
+		  PC,
+		  { .kind = A64_INSN_STP, .rd = 29, .rn = 31, .rd2 = 30 } },
+		{ "stp x29, x30, [sp], #16",
+		  0xa8817bfd,
+		  PC,
+		  { .kind = A64_INSN_STP, .rd = 29, .rn = 31, .rd2 = 30 } },
+		{ "stp x29, x30, [sp, #16]",
+		  0xa9017bfd,
+		  PC,
+		  { .kind = A64_INSN_STP, .rd = 29, .rn = 31, .rd2 = 30 } },
+		{ "stnp x29, x30, [sp, #16]",
+		  0xa8017bfd,
+		  PC,
+		  { .kind = A64_INSN_STP, .rd = 29, .rn = 31, .rd2 = 30 } },
+		{ "ldp x29, x30, [sp], #16",
+		  0xa8c17bfd,
+		  PC,
+		  { .kind = A64_INSN_LDP, .rd = 29, .rn = 31, .rd2 = 30 } },
+		{ "ldpsw x1, x2, [sp]", 0x69400be1, PC, { .kind = A64_INSN_OTHER } },
+		{ "stp w1, w2, [sp]", 0x29000be1, PC, { .kind = A64_INSN_OTHER } },
+		{ "stp q1, q2, [sp]", 0xad000be1, PC, { .kind = A64_INSN_OTHER } },
+		{ "mov x9, x30", 0xaa1e03e9, PC, { .kind = A64_INSN_MOV_REG, .rd = 9, .rn = 30 } },
+		{ "orr x9, x1, x30", 0xaa1e0029, PC, { .kind = A64_INSN_OTHER } },
+		{ "nop", 0xd503201f, PC, { .kind = A64_INSN_NOP } },
+		{ "paciasp", 0xd503233f, PC, { .kind = A64_INSN_PAC_LR } },
+		{ "pacibsp", 0xd503237f, PC, { .kind = A64_INSN_PAC_LR } },
+		{ "autiasp", 0xd50323bf, PC, { .kind = A64_INSN_PAC_LR } },
+		{ "autibsp", 0xd50323ff, PC, { .kind = A64_INSN_PAC_LR } },
+		{ "paciaz", 0xd503231f, PC, { .kind = A64_INSN_OTHER } },
+	};
+
+	check_cases(row, ARRAY_SIZE(row));
+}
+END_TEST
+
 START_TEST(everything_else_is_other)
 {
 	static const struct insn_case row[] = {
@@ -182,21 +264,11 @@ START_TEST(everything_else_is_other)
 		{ "msr spsel, #1", 0xd50041bf, PC, { .kind = A64_INSN_OTHER } },
 		{ "ic iallu", 0xd508751f, PC, { .kind = A64_INSN_OTHER } },
 		{ "isb", 0xd5033fdf, PC, { .kind = A64_INSN_OTHER } },
-		{ "b.eq .+8", 0x54000040, PC, { .kind = A64_INSN_OTHER } },
-		{ "cbz x0, .+8", 0xb4000040, PC, { .kind = A64_INSN_OTHER } },
-		{ "tbz w0, #1, .+8", 0x36080040, PC, { .kind = A64_INSN_OTHER } },
-		{ "br x16", 0xd61f0200, PC, { .kind = A64_INSN_OTHER } },
-		{ "blr x16", 0xd63f0200, PC, { .kind = A64_INSN_OTHER } },
-		{ "eret", 0xd69f03e0, PC, { .kind = A64_INSN_OTHER } },
-		{ "nop", 0xd503201f, PC, { .kind = A64_INSN_OTHER } },
 		{ "bti c", 0xd503245f, PC, { .kind = A64_INSN_OTHER } },
-		{ "paciasp", 0xd503233f, PC, { .kind = A64_INSN_OTHER } },
-		{ "autiasp", 0xd50323bf, PC, { .kind = A64_INSN_OTHER } },
 		{ "pacia x0, x1", 0xdac10020, PC, { .kind = A64_INSN_OTHER } },
 		{ "ret, bit 21 set: unallocated", 0xd67f03c0, PC, { .kind = A64_INSN_OTHER } },
 		{ "ret, bit 0 set: unallocated", 0xd65f03c1, PC, { .kind = A64_INSN_OTHER } },
 		{ "ret, bit 10 set: unallocated", 0xd65f07c0, PC, { .kind = A64_INSN_OTHER } },
-		{ "udf #0", 0x00000000, PC, { .kind = A64_INSN_OTHER } },
 		{ "all ones", 0xffffffff, PC, { .kind = A64_INSN_OTHER } },
 	};
 
@@ -271,6 +343,8 @@ Suite *suite_insn(void)
 	tcase_add_test(tc, add_and_ldr_with_immediate);
 	tcase_add_test(tc, system_registers);
 	tcase_add_test(tc, branches);
+	tcase_add_test(tc, branches_that_may_not_be_taken_or_go_by_register);
+	tcase_add_test(tc, frames_are_made_and_undone);
 	tcase_add_test(tc, everything_else_is_other);
 	tcase_add_test(tc, strip_gives_the_address_that_was_signed);
 	tcase_add_test(tc, exception_level_is_bits_3_2);

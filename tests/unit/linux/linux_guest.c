@@ -53,6 +53,8 @@ static const struct {
 	{ LG_NAME_63, NULL },
 	{ LG_NAME_64, NULL },
 	{ "module_get_kallsym", "m_start" },
+	{ "return_to_handler", NULL },
+	{ "__kretprobe_trampoline", "kretprobe_trampoline" },
 };
 
 /* Functions of the scheduler and of the locks, with the ends of their sections. */
@@ -63,6 +65,8 @@ static const struct symtab_symbol special[] = {
 	{ 0x18600, "__lock_text_end", 'T' },
 };
 
+/* The first so many functions are entry code. */
+#define ENTRIES	    5
 #define FILLERS	    1100
 #define FILLER_AT   0x1a000
 #define FILLER_SIZE 0x40
@@ -85,10 +89,14 @@ static void make_symbols(struct linux_guest *g)
 	if (g->form.data_symbols)
 		add_symbol(g, 0, "_text", 'T');
 	add_symbol(g, LG_STEXT, "_stext", 'T');
-	for (size_t i = 0; i < ARRAY_SIZE(functions); i++)
+	add_symbol(g, 0x10800, "__entry_text_start", 'T');
+	for (size_t i = 0; i < ARRAY_SIZE(functions); i++) {
+		if (i == ENTRIES)
+			add_symbol(g, 0x10800 + 0x200 * i, "__entry_text_end", 'T');
 		add_symbol(g, 0x10800 + 0x200 * i,
 			   g->form.old && functions[i].old ? functions[i].old : functions[i].name,
 			   'T');
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(special); i++)
 		add_symbol(g, special[i].address, special[i].name, special[i].type);
 	for (unsigned int i = 0; i < fillers; i++) {
@@ -228,6 +236,16 @@ static bool is_text_page(const struct linux_guest *g, uint64_t at)
 	       (at + g->page > LG_SINITTEXT && at < LG_EINITTEXT);
 }
 
+uint64_t lg_code_page(struct linux_guest *g)
+{
+	const uint64_t pa = lg_pages(g, 1);
+	uint32_t *code = lg_at(g, pa);
+
+	for (uint64_t i = 0; i < g->page / 4; i++)
+		code[i] = 0x94000000; // bl .
+	return pa;
+}
+
 static void map_kernel(struct linux_guest *g)
 {
 	uint64_t tramp = g->image + (g->page == 4096 ? LG_TRAMP_DIR : LG_DIRS_LARGE);
@@ -237,7 +255,7 @@ static void map_kernel(struct linux_guest *g)
 	for (uint64_t at = g->form.no_head ? LG_STEXT : 0; at < g->image_size; at += g->page)
 		lg_map(g, lg_image_va(g, at), g->image + at, is_text_page(g, at));
 	map_linear(g);
-	lg_map(g, middle + (LG_MODULE - LG_MIDDLE), lg_pages(g, 1), true);
+	lg_map(g, middle + (LG_MODULE - LG_MIDDLE), lg_code_page(g), true);
 	// a page of 64K would hold more than the trampoline's text
 	if (g->form.va_bits < 47 || g->form.granule_bits == 16)
 		return;
@@ -268,8 +286,10 @@ static void make_code(struct linux_guest *g)
 	uint64_t modules = lg_symbol(g, g->form.old ? "m_start" : "module_get_kallsym");
 	uint32_t *code;
 
+	// a call in front of each address of lg_in(); otherwise nothing that tells of frames
 	for (uint64_t at = LG_STEXT; at < LG_ETEXT; at += 4)
-		*(uint32_t *)lg_image(g, at) = 0xd503201f; // nop
+		*(uint32_t *)lg_image(g, at) =
+			at % 0x20 == 0x10 ? 0x94000000 : 0xd4200000; // bl ., brk
 	code = lg_image(g, entry - lg_image_va(g, 0) + 0x20);
 	// an address that is not the one: gcc loads others before
 	code = put_address(code, entry + 0x20, 3, lg_image_va(g, LG_PERCPU + 0x1f00));

@@ -171,6 +171,9 @@ static inline uint64_t lg_image_va(const struct linux_guest *g, uint64_t offset)
 /** Pages of RAM, of the size the kernel uses, zeroed. @return guest-physical address */
 uint64_t lg_pages(struct linux_guest *g, uint32_t n);
 
+/** A page of code in which any address follows a call. @return guest-physical address */
+uint64_t lg_code_page(struct linux_guest *g);
+
 /** The word in the last table for an address, below any page directory; missing tables are made. */
 uint64_t *lg_entry(struct linux_guest *g, uint64_t root, uint64_t va);
 

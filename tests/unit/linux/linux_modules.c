@@ -11,7 +11,7 @@
 static void map_text(struct linux_guest *g, uint64_t text)
 {
 	if (!*lg_entry(g, g->swapper, text))
-		lg_map(g, text, lg_pages(g, 1), true);
+		lg_map(g, text, lg_code_page(g), true);
 }
 
 static void put_on_list(struct linux_guest *g, uint64_t node)

@@ -77,6 +77,8 @@ json_t *profile_of(const struct lnx_types *types, bool old)
 		{ "module", sizeof(struct lg_module) },
 		{ "module_memory", sizeof(struct lg_memory) },
 		{ "mod_kallsyms", sizeof(struct lg_mod_kallsyms) },
+		{ "ftrace_ret_stack", sizeof(struct lg_ret_stack) },
+		{ "kretprobe_instance", sizeof(struct lg_kretprobe) },
 	};
 	json_t *structs = json_object();
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)

@@ -78,7 +78,8 @@ static const char source[] =
 			 "__asm__(\".data\\n.balign 8\\n\" VARIABLE(__per_cpu_start, 40) "
 			 "VARIABLE(__entry_task, 8)\n"
 			 "VARIABLE(runqueues, 24) VARIABLE(irq_stack_ptr, 8) "
-			 "VARIABLE(overflow_stack, 4096));\n";
+			 "VARIABLE(overflow_stack, 4096) VARIABLE(sdei_stack_normal_ptr, 8) "
+			 "VARIABLE(sdei_stack_critical_ptr, 8));\n";
 
 static struct lnx_profile *profile;
 static struct gs_error err;
@@ -210,7 +211,13 @@ static void expect_others(void)
 
 static void expect_variables(void)
 {
-	static const uint32_t offset[LNX_PERCPUS] = { 40, 48, 72, 80 }, size[] = { 8, 24, 8, 4096 };
+	static const struct {
+		uint32_t offset, size;
+	} wanted[LNX_PERCPUS] = {
+		[LNX_P_ENTRY_TASK] = { 40, 8 },	   [LNX_P_RUNQUEUES] = { 48, 24 },
+		[LNX_P_IRQ_STACK_PTR] = { 72, 8 }, [LNX_P_OVERFLOW_STACK] = { 80, 4096 },
+		[LNX_P_SDEI_NORMAL] = { 4176, 8 }, [LNX_P_SDEI_CRITICAL] = { 4184, 8 },
+	};
 	static const uint32_t index[LNX_COUNTERS] = {
 		[LNX_C_FREE_PAGES] = NR_FREE_PAGES,
 		[LNX_C_ACTIVE_ANON] = NR_ACTIVE_ANON,
@@ -225,9 +232,9 @@ static void expect_variables(void)
 
 	for (size_t p = 0; p < LNX_PERCPUS; p++) {
 		const struct lnx_field *f = &profile->types.percpu[p];
-		ck_assert_msg(f->present && f->offset == offset[p] && f->size == size[p],
-			      "%s: %u, %u", lnx_percpu_name((enum lnx_percpu)p), f->offset,
-			      f->size);
+		ck_assert_msg(
+			f->present && f->offset == wanted[p].offset && f->size == wanted[p].size,
+			"%s: %u, %u", lnx_percpu_name((enum lnx_percpu)p), f->offset, f->size);
 	}
 	for (size_t c = 0; c < LNX_COUNTERS; c++) {
 		const struct lnx_element *e = &profile->types.counter[c];
@@ -399,6 +406,19 @@ START_TEST(arrays_of_huge_counts_do_not_count)
 }
 END_TEST
 
+// Units of one empty entry each: 3 MiB of them would have libdw take 60.
+START_TEST(units_are_counted)
+{
+	static const char units[] = "__asm__(\".section .debug_abbrev\\n.byte 0\\n"
+				    ".section .debug_info\\n.rept 300000\\n"
+				    ".long 8\\n.short 4\\n.long 0\\n.byte 8, 0\\n.endr\");";
+	struct object o = compile(units, "-g0");
+
+	expect_bad(&o, GS_EMALFORMED, "has DWARF that does not end");
+	free(o.bytes);
+}
+END_TEST
+
 START_TEST(files_that_are_cut_off_are_refused)
 {
 	struct object o = compile(source, "-gdwarf-5");
@@ -445,6 +465,7 @@ Suite *suite_profile_dwarf(void)
 	tcase_add_test(tc, what_dwarf_lacks_is_named);
 	tcase_add_test(tc, types_in_a_circle_end);
 	tcase_add_test(tc, arrays_of_huge_counts_do_not_count);
+	tcase_add_test(tc, units_are_counted);
 	tcase_add_test(tc, files_that_are_cut_off_are_refused);
 	tcase_add_test(tc, mutated_files_are_refused_or_give_a_profile);
 	suite_add_tcase(s, tc);

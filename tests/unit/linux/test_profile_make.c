@@ -625,8 +625,8 @@ START_TEST(kernel_takes_the_types_of_a_profile_that_is_tried)
 	ck_assert_uint_eq(made.k->runqueues_count, before.runqueues_count);
 	ck_assert_uint_eq(made.k->module_lists, before.module_lists);
 	ck_assert_uint_eq(made.k->entry_task.a, before.entry_task.a);
-	ck_assert_uint_ne(before.irq_stack_ptr.a, 0);
-	ck_assert_uint_eq(made.k->irq_stack_ptr.a, 0); // the profile has it not
+	ck_assert_uint_ne(before.stack_ptr[LNX_STACK_IRQ].a, 0);
+	ck_assert_uint_eq(made.k->stack_ptr[LNX_STACK_IRQ].a, 0); // the profile has it not
 	lnx_profile_destroy(profile);
 	done();
 }

@@ -520,6 +520,7 @@ START_TEST(link_register_within_the_same_function_is_no_frame)
 	ck_assert_uint_eq(stack.count, 3);
 	// and one that is this function's start to the one before
 	regs->x[30] = lg_symbol(&g, "vfs_read");
+	*(uint32_t *)lg_image(&g, regs->x[30] - 4 - lg_image_va(&g, 0)) = 0x94000000; // bl .
 	unwind_running();
 	ck_assert_uint_eq(stack.count, 4);
 	ck_assert_int_eq(kinds[1], LNX_FRAME_LR);
@@ -560,10 +561,10 @@ START_TEST(frame_pointer_of_a_running_thread_may_be_anything)
 	static const uint64_t bad[] = { 0, 1, 0xffffc0001230, UINT64_MAX, UINT64_C(0xffff) << 48 };
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		run_in("vectors", 0x80);
+		run_in("leaf", 4);
 		regs->x[29] = bad[i];
 		unwind_running();
-		EXPECT({ NULL, LNX_FRAME_PC, lg_symbol(&g, "vectors") + 0x80 });
+		EXPECT({ NULL, LNX_FRAME_PC, lg_symbol(&g, "leaf") + 4 });
 		expect_end(LNX_END_BAD_RECORD, bad[i]);
 	}
 }
@@ -587,36 +588,16 @@ START_TEST(vcpu_in_the_trampoline_has_no_chain)
 }
 END_TEST
 
-/* The symbols fn_0000 and fn_0010 become the ends of the entry code. */
-static void remake_with_entry_text(void)
-{
-	const struct symtab_form form = { .style = 'A' };
-
-	teardown();
-	lg_create(&g, &(struct lg_form){ 0 });
-	for (uint32_t i = 0; i < g.symbol_count; i++) {
-		if (!strcmp(g.symbols[i].name, "fn_0000"))
-			g.symbols[i].name = "__entry_text_start";
-		else if (!strcmp(g.symbols[i].name, "fn_0010"))
-			g.symbols[i].name = "__entry_text_end";
-	}
-	symtab_free(&g.symtab);
-	g.symtab = symtab_make(g.symbols, g.symbol_count, &form);
-	memcpy(lg_image(&g, LG_KALLSYMS), g.symtab.data, g.symtab.size);
-	begin();
-}
-
 // kernel_exit loads the trampoline's address before it goes there.
 START_TEST(vcpu_on_its_way_to_the_trampoline_has_no_chain)
 {
-	remake_with_entry_text();
-	run_in("fn_0004", 0x10);
+	run_in("el0t_64_sync", 0x10);
 	regs->x[29] = LG_TRAMPOLINE;
 	unwind_running();
 	EXPECT({ NULL, LNX_FRAME_PC, regs->pc });
 	WHOLE();
 	// elsewhere it is no frame pointer
-	run_in("vectors", 0x10);
+	run_in("fn_0004", 0x10);
 	regs->x[29] = LG_TRAMPOLINE;
 	unwind_running();
 	expect_end(LNX_END_BAD_RECORD, LG_TRAMPOLINE);
@@ -706,6 +687,7 @@ START_TEST(stop_in_the_entry_code_itself_marks_the_interrupted_pc)
 {
 	build_interrupted();
 	run_in("el1h_64_irq", 0x60);
+	regs->spsr_el1 = 5;
 	unwind_running();
 	EXPECT({ NULL, LNX_FRAME_PC, lg_symbol(&g, "el1h_64_irq") + 0x60 },
 	       { NULL, LNX_FRAME_INTERRUPTED, lg_symbol(&g, "vfs_read") + 0x4c }, IN("el0_svc"),

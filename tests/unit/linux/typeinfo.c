@@ -144,6 +144,10 @@ static void add_task(struct maker *m)
 	field(m, "maj_flt", m->u64, AT(maj_flt));
 	field(m, "comm", m->comm, AT(comm));
 	field(m, "signal", m->ptr, AT(signal));
+	field(m, "ret_stack", m->ptr, AT(ret_stack));
+	field(m, "curr_ret_stack", m->s32, AT(curr_ret_stack));
+	if (!old)
+		field(m, "kretprobe_instances", m->ptr, AT(kretprobe_instances));
 	field(m, "thread", p.thread, AT(context));
 }
 
@@ -438,6 +442,29 @@ static void add_mappings(struct maker *m)
 	add_maple_node(m, "maple_arange_64", 10, offsetof(struct lg_maple_arange, slot));
 }
 
+static void add_tracers(struct maker *m)
+{
+	const bool is_new = m->form->meta;
+
+	if (begin_struct(m, "ftrace_ret_stack",
+			 is_new ? sizeof(struct lg_new_ret_stack) : sizeof(struct lg_ret_stack))) {
+		field(m, "ret", m->u64, offsetof(struct lg_ret_stack, ret));
+		field(m, "func", m->u64, offsetof(struct lg_ret_stack, func));
+		if (is_new) {
+			field(m, "retp", m->ptr, offsetof(struct lg_new_ret_stack, retp));
+		} else {
+			field(m, "calltime", m->u64, offsetof(struct lg_ret_stack, calltime));
+			field(m, "fp", m->u64, offsetof(struct lg_ret_stack, fp));
+			field(m, "retp", m->ptr, offsetof(struct lg_ret_stack, retp));
+		}
+	}
+	if (!m->form->old && begin_struct(m, "kretprobe_instance", sizeof(struct lg_kretprobe))) {
+		field(m, "llist", m->ptr, offsetof(struct lg_kretprobe, llist));
+		field(m, "ret_addr", m->ptr, offsetof(struct lg_kretprobe, ret_addr));
+		field(m, "fp", m->ptr, offsetof(struct lg_kretprobe, fp));
+	}
+}
+
 static void enumerator(struct maker *m, const char *name, int64_t value)
 {
 	if (!is_this(m, m->form->omit, name))
@@ -479,15 +506,18 @@ static void add_percpu(struct maker *m)
 	} vars[] = {
 		{ "irq_stack_ptr", LG_PERCPU_IRQ_STACK_PTR, 8 },
 		{ "__entry_task", LG_PERCPU_ENTRY_TASK, 8 },
+		{ "sdei_stack_normal_ptr", LG_PERCPU_SDEI_NORMAL, 8 },
+		{ "sdei_stack_critical_ptr", LG_PERCPU_SDEI_CRITICAL, 8 },
 		{ "overflow_stack", LG_PERCPU_OVERFLOW_STACK, 4096 },
 		{ "runqueues", LG_PERCPU_RUNQUEUES, sizeof(struct lg_rq) },
 	};
-	int id[4];
+	enum { COUNT = sizeof(vars) / sizeof(*vars) };
+	int id[COUNT];
 
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < COUNT; i++)
 		id[i] = good(btf__add_var(m->btf, vars[i].name, BTF_VAR_GLOBAL_ALLOCATED, m->u64));
 	good(btf__add_datasec(m->btf, ".data..percpu", LG_PERCPU_SIZE));
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < COUNT; i++)
 		good(btf__add_datasec_var_info(m->btf, id[i], vars[i].offset, vars[i].size));
 }
 
@@ -512,6 +542,7 @@ uint8_t *typeinfo_make(const struct typeinfo_form *form, size_t *size_out)
 	add_futex(&m);
 	add_timers(&m);
 	add_mappings(&m);
+	add_tracers(&m);
 	add_enums(&m);
 	if (!form->no_percpu)
 		add_percpu(&m);

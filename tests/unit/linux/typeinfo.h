@@ -43,8 +43,23 @@ struct lg_task {
 	uint64_t min_flt, maj_flt;
 	char comm[16];
 	uint64_t signal;
-	uint8_t gap3[200];
+	uint64_t ret_stack, kretprobe_instances;
+	int32_t curr_ret_stack;
+	uint8_t gap3[180];
 	uint64_t context[10], fp, sp, pc; /* thread.cpu_context: x19 … x28 first */
+};
+
+/* ftrace_ret_stack: calltime up to 6.10 only. */
+struct lg_ret_stack {
+	uint64_t ret, func, calltime, fp, retp;
+};
+
+struct lg_new_ret_stack {
+	uint64_t ret, func, retp;
+};
+
+struct lg_kretprobe {
+	uint64_t rcu, llist, rph, ret_addr, fp;
 };
 
 struct lg_signal {
@@ -260,6 +275,8 @@ _Static_assert(sizeof(struct lg_regs) == LG_REGS_SIZE, "as 5.10 to 6.12 have it"
 /* Places of per-CPU variables, from __per_cpu_start. */
 #define LG_PERCPU_ENTRY_TASK	 0x308
 #define LG_PERCPU_IRQ_STACK_PTR	 0x90
+#define LG_PERCPU_SDEI_NORMAL	 0x98
+#define LG_PERCPU_SDEI_CRITICAL	 0xa0
 #define LG_PERCPU_OVERFLOW_STACK 0x400
 #define LG_PERCPU_RUNQUEUES	 0x1480
 #define LG_PERCPU_SIZE		 0x2000

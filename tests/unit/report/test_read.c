@@ -311,7 +311,8 @@ START_TEST(strange_nesting_of_containers_is_survived)
 	uint64_t seed = 12, frames[3] = { 1, 2, 3 }, open[KCD_DEPTH_MAX];
 
 	for (int round = 0; round < 500; round++) {
-		struct ss_frame_kind_record kind = { (uint32_t)prng_below(&seed, 4), 3 };
+		struct ss_frame_kind_record kind = { (uint32_t)prng_below(&seed, 4), 3,
+						     (uint32_t)prng_below(&seed, 9) };
 		struct ss_thread_record thread = { .tid = 5 };
 		struct ss_task_record task = { .pid = 6 };
 		size_t depth = 0;

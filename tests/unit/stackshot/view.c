@@ -447,7 +447,9 @@ static void check_stack(const struct view_thread *t)
 		kcd_item_copy_elem(&t->kinds, i, &r, sizeof(r));
 		ck_assert_uint_lt(r.index, t->frames.count);
 		ck_assert(r.kind == LNX_FRAME_PC || r.kind == LNX_FRAME_LR ||
-			  r.kind == LNX_FRAME_INTERRUPTED);
+			  r.kind == LNX_FRAME_INTERRUPTED ||
+			  (r.kind == LNX_FRAME_RETURN && r.doubt));
+		ck_assert_uint_lt(r.doubt, LNX_DOUBTS);
 	}
 	ck_assert_int_eq(t->r.vcpu >= 0, (t->stock.ths_ss_flags & KCD_THREAD_ON_CORE) != 0);
 	ck_assert_ptr_nonnull(memchr(t->name, 0, sizeof(t->name)));
