@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=sh disable=SC2154
 # Captures of two kernels, each between two listings by the guest itself; truth.check compares them. The matrix of
-# kernels (tests/matrix) runs it with others, by TRUTH_KERNELS and TRUTH_MEMORY.
+# kernels (tests/matrix) runs it with others, by TRUTH_KERNELS, …_MEMORY, …_WORDS.
 # kernels: cloud full
 # time: 600
 # shellcheck source=e2e/lib.sh
@@ -10,7 +10,7 @@
 for kernel in ${TRUTH_KERNELS:-cloud full}; do
 	module=''
 	{ [ "$kernel" != cloud ] && [ ! -e "$(module_of "$kernel")" ]; } || module=-m
-	guest_start "$kernel" "$kernel" "workload=\"-u 1 -k 2 $module\"" --cpus 4 --clusters 2 \
+	guest_start "$kernel" "$kernel" "${TRUTH_WORDS:-} workload=\"-u 1 -k 2 $module\"" --cpus 4 --clusters 2 \
 		--memory "${TRUTH_MEMORY:-512M}" --control "$ctl"
 	await READY "${TRUTH_BOOT_SECONDS:-180}"
 	ask 'spin on' 'SPIN on'
