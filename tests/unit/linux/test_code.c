@@ -572,6 +572,7 @@ START_TEST(callers_of_functions_in_the_graph_are_found)
 		make(&(struct lg_form){ .meta = meta });
 		const uint64_t trampoline = lg_symbol(&g, "return_to_handler"),
 			       pa = lg_pages(&g, 1);
+		const uint64_t func = lg_symbol(&g, "leaf") + 4;
 		uint64_t *word = lg_at(&g, pa), fp[2];
 
 		begin_traced(trampoline, fp);
@@ -579,8 +580,8 @@ START_TEST(callers_of_functions_in_the_graph_are_found)
 		ck_assert_uint_eq(addresses[1], trampoline);
 		t->task->ret_stack = lg_linear(&g, pa);
 		if (meta) {
-			const uint64_t words[] = { lg_in(&g, "el0_svc"), 0, fp[0], 7, 0x103,
-						   lg_in(&g, "pipe_read"), 0, fp[1], 0x103,
+			const uint64_t words[] = { lg_in(&g, "el0_svc"), func, fp[0], 7, 0x103,
+						   lg_in(&g, "pipe_read"), func, fp[1], 0x103,
 						   // left behind by calls that have returned
 						   lg_in(&g, "leaf"), 0, fp[1], 0x103 };
 
@@ -588,10 +589,10 @@ START_TEST(callers_of_functions_in_the_graph_are_found)
 			t->task->curr_ret_stack = 9;
 		} else {
 			const struct lg_ret_stack elements[] = {
-				{ lg_in(&g, "el0_svc"), 0, 0, fp[0], fp[0] },
-				{ lg_in(&g, "pipe_read"), 0, 0, fp[1], fp[1] },
+				{ lg_in(&g, "el0_svc"), func, 0, fp[0], fp[0] },
+				{ lg_in(&g, "pipe_read"), func, 0, fp[1], fp[1] },
 				// has gone to another function: both have the same caller
-				{ trampoline, 0, 0, fp[1], fp[1] },
+				{ trampoline, func, 0, fp[1], fp[1] },
 				{ lg_in(&g, "leaf"), 0, 0, fp[1], fp[1] },
 			};
 
