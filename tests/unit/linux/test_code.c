@@ -485,6 +485,31 @@ START_TEST(caller_of_what_was_interrupted_is_found)
 }
 END_TEST
 
+// Code is read for a limited number of them: a guest can make up many.
+START_TEST(many_exceptions_in_each_other_are_uncertain)
+{
+	const uint64_t in = lg_symbol(&g, "vfs_read");
+	uint32_t uncertain = 0;
+
+	put_code(in, function, ARRAY_SIZE(function));
+	begin(lg_symbol(&g, "do_exit") + 4);
+	for (int i = 0; i < 20; i++) {
+		uint64_t on = push_regs(in + 6 * 4, 0);
+
+		t->fp = record_in(on);
+		t->next = on;
+		lg_push(&g, t, lg_in(&g, "el1h_64_irq"));
+	}
+	regs->x[29] = t->fp;
+	unwind();
+	ck_assert_uint_eq(stack.count, 3 + 2 * 20);
+	for (uint32_t i = 0; i < stack.count; i++)
+		uncertain += doubts[i] == LNX_DOUBT_LINK;
+	// the vCPU's own code, and fifteen of theirs
+	ck_assert_uint_eq(uncertain, 20 - 15);
+}
+END_TEST
+
 START_TEST(pt_regs_that_contradict_their_record_are_uncertain)
 {
 	const uint64_t in = lg_symbol(&g, "vfs_read");
@@ -703,6 +728,7 @@ Suite *suite_code(void)
 	tcase_add_test(tc, exception_of_user_mode_has_no_chain);
 	tcase_add_test(tc, exception_entry_without_elr_is_uncertain);
 	tcase_add_test(tc, caller_of_what_was_interrupted_is_found);
+	tcase_add_test(tc, many_exceptions_in_each_other_are_uncertain);
 	tcase_add_test(tc, pt_regs_that_contradict_their_record_are_uncertain);
 	tcase_add_test(tc, switch_between_tasks_has_the_chain_that_was_saved);
 	tcase_add_test(tc, nothing_has_called_the_first_function_of_a_thread);
