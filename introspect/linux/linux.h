@@ -718,9 +718,9 @@ struct lnx_walk {
 	uint64_t last_fp;
 	bool entered; /* the frame before this one is exception entry code of EL1 */
 	bool ended;
-	enum lnx_doubt doubt; /* of the next frame, or of the last one if there is none */
-	uint64_t
-		elr; /* pc that the first pt_regs is going to have, and may not have yet; 0: none */
+	enum lnx_doubt doubt;	 /* of the next frame, or of the last one if there is none */
+	uint64_t elr;		 /* pc of the first pt_regs, which may not have it yet; 0: none */
+	uint32_t scans, lookups; /* of code, of tracers' memory; limited */
 };
 
 /**

@@ -20,50 +20,59 @@ static bool has(const struct lnx_kernel *k, enum lnx_member m, uint32_t size)
 	return k->types.member[m].present && k->types.member[m].size == size;
 }
 
-/* Bytes of the stack in use: elements to the last one's number, or since 6.11 words. */
-static uint64_t used(const struct lnx_kernel *k, int32_t top)
-{
-	const enum lnx_member last =
-		has(k, LNX_M_RET_STACK_RETP, 8) ? LNX_M_RET_STACK_RETP : LNX_M_RET_STACK_FP;
-	const uint64_t size = (uint64_t)lnx_field_of(k, last)->offset + 8;
-	const bool is_array = k->types.member[LNX_M_RET_STACK_CALLTIME].present;
-
-	if (top < 0)
-		return 0;
-	return gs_min(is_array ? ((uint64_t)top + 1) * size : (uint64_t)top * 8, RET_STACK_MAX);
-}
+/* The task's stack of return addresses. */
+struct graph {
+	uint64_t start, used; /* bytes in use */
+	uint64_t size, step;  /* of an element; from one place that may have one to the next */
+	uint32_t ret, fp;     /* in an element */
+};
 
 /*
- * Since 6.11 there are elements of several sizes: so each word is tried, from the last one on. It is the
- * x29 of a function if what is beside it can be a return address.
+ * Up to 6.10 an array, and the number of its last element. Since 6.11 there is something of its own behind
+ * each element, and the number is of words: so each word is tried.
  */
-static bool find_in_graph(struct lnx_view *v, gva_t task, uint64_t fp, uint64_t *ret_out)
+static bool read_graph(struct lnx_view *v, gva_t task, struct graph *g)
 {
 	const struct lnx_kernel *k = v->k;
-	const uint32_t ret = lnx_field_of(k, LNX_M_RET_STACK_RET)->offset;
-	const enum lnx_member key =
-		has(k, LNX_M_RET_STACK_FP, 8) ? LNX_M_RET_STACK_FP : LNX_M_RET_STACK_RETP;
-	const uint32_t at_fp = lnx_field_of(k, key)->offset;
-	uint64_t stack, word;
+	/* the last member; of fp and retp, which are the same, so that the other is never taken for it */
+	const enum lnx_member key = k->types.member[LNX_M_RET_STACK_RETP].present
+					    ? LNX_M_RET_STACK_RETP
+					    : LNX_M_RET_STACK_FP;
+	const bool is_array = !k->types.member[LNX_M_FGRAPH_OPS_IDX].present;
 	uint32_t top;
 
 	if (!has(k, LNX_M_TASK_RET_STACK, 8) || !has(k, LNX_M_TASK_CURR_RET_STACK, 4) ||
 	    !has(k, LNX_M_RET_STACK_RET, 8) || !has(k, key, 8) ||
-	    lnx_read_u64(v, lnx_member_of(k, task, LNX_M_TASK_RET_STACK), &stack) ||
+	    lnx_read_u64(v, lnx_member_of(k, task, LNX_M_TASK_RET_STACK), &g->start) ||
 	    lnx_read_u32(v, lnx_member_of(k, task, LNX_M_TASK_CURR_RET_STACK), &top) ||
-	    !lnx_is_object(k, stack))
+	    !lnx_is_object(k, g->start) || (int32_t)top < 0)
 		return false;
-	for (uint64_t at = used(k, (int32_t)top) & ~UINT64_C(7); at >= 8 + (uint64_t)at_fp;
-	     at -= 8) {
-		const uint64_t element = stack + at - 8 - at_fp;
+	g->ret = lnx_field_of(k, LNX_M_RET_STACK_RET)->offset;
+	g->fp = lnx_field_of(k, key)->offset;
+	g->size = (uint64_t)g->fp + 8;
+	g->step = is_array ? g->size : 8;
+	g->used = is_array ? ((uint64_t)top + 1) * g->size : (uint64_t)top * 8;
+	return g->used <= RET_STACK_MAX;
+}
 
-		if (lnx_read_u64(v, GVA(element + at_fp), &word))
+/* From the last one on. */
+static bool find_in_graph(struct lnx_view *v, gva_t task, uint64_t fp, uint64_t *ret_out)
+{
+	struct graph g;
+
+	if (!read_graph(v, task, &g))
+		return false;
+	for (uint64_t at = g.used; at >= g.size; at -= g.step) {
+		const uint64_t element = g.start + at - g.size;
+		uint64_t word;
+
+		if (lnx_read_u64(v, GVA(element + g.fp), &word))
 			return false;
-		if (word != fp || lnx_read_u64(v, GVA(element + ret), &word))
+		if (word != fp || lnx_read_u64(v, GVA(element + g.ret), &word))
 			continue;
-		word = lnx_strip(k, word);
+		word = lnx_strip(v->k, word);
 		/* functions that have gone to each other have the same x29: the first one counts */
-		if (word != k->graph_trampoline && lnx_is_text(v, word)) {
+		if (word != v->k->graph_trampoline && lnx_is_text(v, word)) {
 			*ret_out = word;
 			return true;
 		}

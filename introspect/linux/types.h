@@ -50,7 +50,7 @@ enum lnx_member {
 	LNX_M_RET_STACK_RET,
 	LNX_M_RET_STACK_FP, /* it and the next one are the same; there is one of them or both */
 	LNX_M_RET_STACK_RETP,
-	LNX_M_RET_STACK_CALLTIME, /* up to 6.10, when the stack was an array of these */
+	LNX_M_FGRAPH_OPS_IDX, /* since 6.11, when the stack is no longer an array of these */
 	LNX_M_KRETPROBE_LIST,
 	LNX_M_KRETPROBE_RET_ADDR,
 	LNX_M_KRETPROBE_FP,

@@ -13,8 +13,14 @@
  */
 
 #define FRAME_RECORD_SIZE 16
-#define META_FINAL	  1 /* FRAME_META_TYPE_FINAL, …_PT_REGS (asm/stacktrace/frame.h, 6.19) */
-#define META_PT_REGS	  2
+/*
+ * What a stack may cost beside its records. Exceptions nest a few times; the function graph tracer follows
+ * 50 calls of a task (FTRACE_RETFUNC_DEPTH). A guest that has made up more would be stopped for long.
+ */
+#define SCANS_MAX    16
+#define LOOKUPS_MAX  64
+#define META_FINAL   1 /* FRAME_META_TYPE_FINAL, …_PT_REGS (asm/stacktrace/frame.h, 6.19) */
+#define META_PT_REGS 2
 
 const char *lnx_unwind_end_name(enum lnx_unwind_end end)
 {
@@ -135,7 +141,8 @@ static bool has_record_at_calls(const struct lnx_kernel *k, struct lnx_view *v, 
 /* A return address; @fp is the x29 of the function that it leads to. */
 static bool push_return(struct lnx_walk *w, uint64_t lr, uint64_t fp, enum lnx_frame_kind kind)
 {
-	if (lnx_is_trampoline(w->v->k, lr) && !lnx_traced_return(w->v, w->task, lr, fp, &lr))
+	if (lnx_is_trampoline(w->v->k, lr) &&
+	    (++w->lookups > LOOKUPS_MAX || !lnx_traced_return(w->v, w->task, lr, fp, &lr)))
 		w->doubt = LNX_DOUBT_TRACED;
 	w->entered = is_el1_entry(w->v->k, lr);
 	return push(w, lr, kind);
@@ -184,6 +191,10 @@ static bool push_caller(struct lnx_walk *w, uint64_t pc, uint64_t link, uint64_t
 
 	if (lnx_range_has(k->ret_from_fork, pc))
 		return true; /* nothing has called it */
+	if (++w->scans > SCANS_MAX) {
+		w->doubt = LNX_DOUBT_LINK;
+		return true;
+	}
 	state = lnx_code_state(w->v, pc, &only_call);
 	if (lnx_range_has(k->entry_text, pc)) {
 		/* an exception in exception code: what that one interrupted was in the registers */

@@ -277,13 +277,19 @@ bool machine_step(struct machine *m, uint32_t word)
 	return true;
 }
 
-/* Breakpoints at the vectors of synchronous exceptions and of interrupts, once and for all. */
+/*
+ * Breakpoints at the vectors of synchronous exceptions and of interrupts, once and for all. KPTI's
+ * trampoline goes to the second instruction.
+ */
 static bool break_at_entries(struct machine *m)
 {
-	for (uint64_t at = FROM_USER; at <= FROM_USER + 0x80; at += 0x80) {
+	static const uint64_t entries[] = { 0, 4, 0x80, 0x84 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(entries); i++) {
 		char text[64];
 
-		snprintf(text, sizeof(text), "Z1,%" PRIx64 ",4", m->regs.vbar_el1 + at);
+		snprintf(text, sizeof(text), "Z1,%" PRIx64 ",4",
+			 m->regs.vbar_el1 + FROM_USER + entries[i]);
 		if (!expect_ok(m, text))
 			return false;
 	}

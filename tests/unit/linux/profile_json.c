@@ -77,6 +77,7 @@ json_t *profile_of(const struct lnx_types *types, bool old)
 		{ "mod_kallsyms", sizeof(struct lg_mod_kallsyms) },
 		{ "ftrace_ret_stack", sizeof(struct lg_ret_stack) },
 		{ "kretprobe_instance", sizeof(struct lg_kretprobe) },
+		{ "fgraph_ops", 16 },
 	};
 	json_t *structs = json_object();
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)

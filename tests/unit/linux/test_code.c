@@ -485,6 +485,31 @@ START_TEST(caller_of_what_was_interrupted_is_found)
 }
 END_TEST
 
+// Code is read for a limited number of them: a guest can make up many.
+START_TEST(many_exceptions_in_each_other_are_uncertain)
+{
+	const uint64_t in = lg_symbol(&g, "vfs_read");
+	uint32_t uncertain = 0;
+
+	put_code(in, function, ARRAY_SIZE(function));
+	begin(lg_symbol(&g, "do_exit") + 4);
+	for (int i = 0; i < 20; i++) {
+		uint64_t on = push_regs(in + 6 * 4, 0);
+
+		t->fp = record_in(on);
+		t->next = on;
+		lg_push(&g, t, lg_in(&g, "el1h_64_irq"));
+	}
+	regs->x[29] = t->fp;
+	unwind();
+	ck_assert_uint_eq(stack.count, 3 + 2 * 20);
+	for (uint32_t i = 0; i < stack.count; i++)
+		uncertain += doubts[i] == LNX_DOUBT_LINK;
+	// the vCPU's own code, and fifteen of theirs
+	ck_assert_uint_eq(uncertain, 20 - 15);
+}
+END_TEST
+
 START_TEST(pt_regs_that_contradict_their_record_are_uncertain)
 {
 	const uint64_t in = lg_symbol(&g, "vfs_read");
@@ -572,6 +597,7 @@ START_TEST(callers_of_functions_in_the_graph_are_found)
 		make(&(struct lg_form){ .meta = meta });
 		const uint64_t trampoline = lg_symbol(&g, "return_to_handler"),
 			       pa = lg_pages(&g, 1);
+		const uint64_t func = lg_symbol(&g, "leaf") + 4;
 		uint64_t *word = lg_at(&g, pa), fp[2];
 
 		begin_traced(trampoline, fp);
@@ -579,8 +605,8 @@ START_TEST(callers_of_functions_in_the_graph_are_found)
 		ck_assert_uint_eq(addresses[1], trampoline);
 		t->task->ret_stack = lg_linear(&g, pa);
 		if (meta) {
-			const uint64_t words[] = { lg_in(&g, "el0_svc"), 0, fp[0], 7, 0x103,
-						   lg_in(&g, "pipe_read"), 0, fp[1], 0x103,
+			const uint64_t words[] = { lg_in(&g, "el0_svc"), func, fp[0], 7, 0x103,
+						   lg_in(&g, "pipe_read"), func, fp[1], 0x103,
 						   // left behind by calls that have returned
 						   lg_in(&g, "leaf"), 0, fp[1], 0x103 };
 
@@ -588,10 +614,10 @@ START_TEST(callers_of_functions_in_the_graph_are_found)
 			t->task->curr_ret_stack = 9;
 		} else {
 			const struct lg_ret_stack elements[] = {
-				{ lg_in(&g, "el0_svc"), 0, 0, fp[0], fp[0] },
-				{ lg_in(&g, "pipe_read"), 0, 0, fp[1], fp[1] },
+				{ lg_in(&g, "el0_svc"), func, 0, fp[0], fp[0] },
+				{ lg_in(&g, "pipe_read"), func, 0, fp[1], fp[1] },
 				// has gone to another function: both have the same caller
-				{ trampoline, 0, 0, fp[1], fp[1] },
+				{ trampoline, func, 0, fp[1], fp[1] },
 				{ lg_in(&g, "leaf"), 0, 0, fp[1], fp[1] },
 			};
 
@@ -702,6 +728,7 @@ Suite *suite_code(void)
 	tcase_add_test(tc, exception_of_user_mode_has_no_chain);
 	tcase_add_test(tc, exception_entry_without_elr_is_uncertain);
 	tcase_add_test(tc, caller_of_what_was_interrupted_is_found);
+	tcase_add_test(tc, many_exceptions_in_each_other_are_uncertain);
 	tcase_add_test(tc, pt_regs_that_contradict_their_record_are_uncertain);
 	tcase_add_test(tc, switch_between_tasks_has_the_chain_that_was_saved);
 	tcase_add_test(tc, nothing_has_called_the_first_function_of_a_thread);

@@ -453,11 +453,14 @@ static void add_tracers(struct maker *m)
 		if (is_new) {
 			field(m, "retp", m->ptr, offsetof(struct lg_new_ret_stack, retp));
 		} else {
-			field(m, "calltime", m->u64, offsetof(struct lg_ret_stack, calltime));
+			good(btf__add_field(m->btf, "calltime", m->u64,
+					    offsetof(struct lg_ret_stack, calltime) * 8, 0));
 			field(m, "fp", m->u64, offsetof(struct lg_ret_stack, fp));
 			field(m, "retp", m->ptr, offsetof(struct lg_ret_stack, retp));
 		}
 	}
+	if (is_new && begin_struct(m, "fgraph_ops", 16))
+		field(m, "idx", m->s32, 8);
 	if (!m->form->old && begin_struct(m, "kretprobe_instance", sizeof(struct lg_kretprobe))) {
 		field(m, "llist", m->ptr, offsetof(struct lg_kretprobe, llist));
 		field(m, "ret_addr", m->ptr, offsetof(struct lg_kretprobe, ret_addr));

@@ -49,7 +49,7 @@ struct lg_task {
 	uint64_t context[10], fp, sp, pc; /* thread.cpu_context: x19 … x28 first */
 };
 
-/* ftrace_ret_stack: calltime up to 6.10 only. */
+/* ftrace_ret_stack */
 struct lg_ret_stack {
 	uint64_t ret, func, calltime, fp, retp;
 };

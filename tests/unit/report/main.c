@@ -15,6 +15,7 @@ int main(void)
 	srunner_add_suite(sr, suite_modules());
 	srunner_add_suite(sr, suite_waits());
 	srunner_add_suite(sr, suite_filter());
+	srunner_add_suite(sr, suite_doubt());
 	srunner_run_all(sr, CK_ENV);
 
 	int failed = srunner_ntests_failed(sr);

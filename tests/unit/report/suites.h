@@ -13,5 +13,6 @@ Suite *suite_diff(void);
 Suite *suite_modules(void);
 Suite *suite_waits(void);
 Suite *suite_filter(void);
+Suite *suite_doubt(void);
 
 #endif
