@@ -60,6 +60,8 @@ struct rep_capture {
 	uint64_t wall_us;
 	int32_t only_pid; /* of this process alone; -1: of all */
 	bool has_guest;	  /* else not one of ours */
+	bool has_system;
+	struct ss_system_record system; /* the message terminated */
 	struct ss_guest_record guest;
 	struct ss_times_record times;
 	struct kcd_duration_v2 duration;
@@ -71,8 +73,9 @@ struct rep_capture {
 	struct rep_symbol *symbols;	  /* ascending */
 	struct ss_module_record *modules; /* ascending; names terminated */
 	struct ss_missing_record *missing;
+	struct ss_log_record *log; /* lines, as they are in the file; texts terminated */
 	size_t vcpu_count, task_count, thread_count, frame_count, symbol_count, missing_count;
-	size_t module_count;
+	size_t module_count, log_count;
 
 	/* A delta has what changed since a time, and says of the rest that it is as it was. */
 	bool is_delta;
@@ -97,6 +100,15 @@ struct rep_capture {
  */
 GS_MUST_USE enum gs_code rep_capture_read(const char *path, struct rep_capture *out,
 					  struct gs_error *err);
+
+/**
+ * The same of a capture in memory.
+ *
+ * @param name  what messages call it
+ * @param data  borrowed for the call
+ */
+GS_MUST_USE enum gs_code rep_capture_parse(const char *name, const void *data, size_t size,
+					   struct rep_capture *out, struct gs_error *err);
 
 void rep_capture_deinit(struct rep_capture *c);
 

@@ -510,6 +510,8 @@ static bool put_rest(struct merge *m)
 	o->times = d->times;
 	o->duration = d->duration;
 	o->guest = b->guest;
+	o->system = d->system;
+	o->has_system = d->has_system;
 	o->only_pid = b->only_pid;
 	o->has_guest = true;
 	if (d->vcpu_count)

@@ -5,6 +5,7 @@
 
 #include "cli/report/members.h"
 #include "cli/report/report.h"
+#include "cli/report/system.h"
 #include "introspect/linux/linux.h"
 
 bool rep_json_sink(void *arg, const void *data, size_t len)
@@ -127,6 +128,7 @@ static void write_capture(struct kcd_json *j, const struct rep_capture *c)
 	kcd_json_member_u64(j, "tasks", sum.processes);
 	kcd_json_member_u64(j, "threads", sum.threads);
 	write_kernel(j, c);
+	rep_json_system(j, c);
 	write_times(j, c);
 	kcd_json_object_end(j);
 }
@@ -327,6 +329,8 @@ bool rep_json(const struct rep_capture *c, FILE *to)
 		if (c->tasks[i].pid != 0)
 			write_task(&j, c, &c->tasks[i]);
 	kcd_json_array_end(&j);
+	if (c->log_count)
+		rep_json_log(&j, c);
 	kcd_json_object_end(&j);
 	return kcd_json_finish(&j) == KCD_OK && fflush(to) == 0;
 }

@@ -117,6 +117,28 @@ static const struct kcd_field module_fields[] = {
 	KCD_FIELD(struct ss_module_record, reserved),
 };
 
+static const struct kcd_field system_fields[] = {
+	KCD_FIELD_FLAGS(struct ss_system_record, known, "known", HEX),
+	KCD_FIELD(struct ss_system_record, panic_cpu),
+	KCD_FIELD_FLAGS(struct ss_system_record, taint, "taint", HEX),
+	KCD_FIELD(struct ss_system_record, uptime_ns),
+	KCD_FIELD(struct ss_system_record, load),
+	KCD_FIELD(struct ss_system_record, total_pages),
+	KCD_FIELD(struct ss_system_record, free_pages),
+	KCD_FIELD(struct ss_system_record, file_pages),
+	KCD_FIELD(struct ss_system_record, panic),
+};
+
+static const struct kcd_field log_fields[] = {
+	KCD_FIELD(struct ss_log_record, seq),
+	KCD_FIELD(struct ss_log_record, time_ns),
+	KCD_FIELD_FLAGS(struct ss_log_record, caller, "caller", HEX),
+	KCD_FIELD(struct ss_log_record, part),
+	KCD_FIELD(struct ss_log_record, facility),
+	KCD_FIELD_FLAGS(struct ss_log_record, level_flags, "level_flags", HEX),
+	KCD_FIELD(struct ss_log_record, text),
+};
+
 static const struct kcd_field missing_fields[] = {
 	KCD_FIELD(struct ss_missing_record, what),
 	KCD_FIELD(struct ss_missing_record, count),
@@ -157,6 +179,8 @@ static const struct kcd_type types[] = {
 	KCD_STRUCT_TYPE(SS_RECORD_MISSING, "MISSING", "gs_missing", missing_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_TIMES, "TIMES", "gs_times", times_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_MODULE, "MODULE", "gs_module", module_fields),
+	KCD_STRUCT_TYPE(SS_RECORD_SYSTEM, "LINUX_SYSTEM", "gs_linux_system", system_fields),
+	KCD_STRUCT_TYPE(SS_RECORD_LOG, "KERNEL_LOG", "gs_kernel_log", log_fields),
 };
 
 const struct kcd_schema ss_schema = { types, ARRAY_SIZE(types), NULL };

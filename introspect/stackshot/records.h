@@ -31,6 +31,8 @@ enum ss_record {
 	SS_RECORD_MISSING = SS_RECORD_BASE + 8,	    /* G[] struct ss_missing_record */
 	SS_RECORD_TIMES = SS_RECORD_BASE + 9,	    /* G   struct ss_times_record */
 	SS_RECORD_MODULE = SS_RECORD_BASE + 10,	    /* G[] struct ss_module_record */
+	SS_RECORD_SYSTEM = SS_RECORD_BASE + 30,	    /* G   struct ss_system_record */
+	SS_RECORD_LOG = SS_RECORD_BASE + 31,	    /* G[] struct ss_log_record */
 };
 
 /** The guest and its kernel; the latter's fields are 0 when it was not found. */
@@ -153,6 +155,32 @@ struct ss_module_record {
 	uint32_t reserved;
 };
 
+#define SS_PANIC_MESSAGE 256
+
+/** The kernel as a whole. What is not in known (enum lnx_system_known) is 0. */
+struct ss_system_record {
+	uint32_t known;
+	int32_t panic_cpu; /* Linux' number of it; -1: it has not panicked, or that is not known */
+	uint64_t taint;	   /* as /proc/sys/kernel/tainted */
+	uint64_t uptime_ns;
+	uint64_t load[3]; /* averages of 1, 5 and 15 minutes, times 2048 */
+	uint64_t total_pages, free_pages, file_pages;
+	char panic[SS_PANIC_MESSAGE]; /* "": none was found */
+};
+
+#define SS_LOG_TEXT 104
+
+/** A line of the kernel's log, or a part of a long one: these follow one another, with one number. */
+struct ss_log_record {
+	uint64_t seq;
+	uint64_t time_ns; /* since boot */
+	uint32_t caller;  /* number of the thread; with bit 31 of the CPU */
+	uint16_t part;	  /* 0, 1, … */
+	uint8_t facility;
+	uint8_t level_flags; /* bits 2:0 level, 0 (emergency) … 7 (debug); 7:3 enum printk_info_flags */
+	char text[SS_LOG_TEXT];
+};
+
 enum ss_missing {
 	SS_MISSING_KERNEL = 1,	/* no kernel found: registers only */
 	SS_MISSING_TASKS = 2,	/* the list of all processes breaks off */
@@ -166,6 +194,7 @@ enum ss_missing {
 	SS_MISSING_ROOM = 10,	/* the same for want of room in a panic capture's buffer */
 	SS_MISSING_ASID = 11,	/* the ASID of a process */
 	SS_MISSING_PAGE_TABLES = 12, /* count page tables of a process, or all from some one on */
+	SS_MISSING_LOG = 30,	     /* the kernel's log */
 };
 
 /** Something that should be in the capture and is not. */

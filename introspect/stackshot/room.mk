@@ -8,6 +8,7 @@ stackshot_SRCS  := introspect/stackshot/assemble.c introspect/stackshot/capture.
                    introspect/stackshot/queue.c introspect/stackshot/records.c \
                    introspect/stackshot/request.c introspect/stackshot/saved.c \
                    introspect/stackshot/session.c \
-                   introspect/stackshot/storage.c introspect/stackshot/worker.c \
+                   introspect/stackshot/storage.c introspect/stackshot/system.c \
+                   introspect/stackshot/worker.c \
                    introspect/stackshot/write.c
 stackshot_DOORS := introspect/stackshot/records.h introspect/stackshot/stackshot.h

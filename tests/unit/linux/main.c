@@ -24,6 +24,8 @@ int main(void)
 	srunner_add_suite(sr, suite_memory());
 	srunner_add_suite(sr, suite_unwind());
 	srunner_add_suite(sr, suite_module());
+	srunner_add_suite(sr, suite_log());
+	srunner_add_suite(sr, suite_system());
 	srunner_run_all(sr, CK_ENV);
 
 	int failed = srunner_ntests_failed(sr);

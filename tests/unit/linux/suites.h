@@ -22,5 +22,7 @@ Suite *suite_task(void);
 Suite *suite_memory(void);
 Suite *suite_unwind(void);
 Suite *suite_module(void);
+Suite *suite_log(void);
+Suite *suite_system(void);
 
 #endif

@@ -14,7 +14,7 @@ struct maker {
 	struct btf *btf;
 	const struct typeinfo_form *form;
 	const char *in; /* structure being made */
-	int u8, u32, s32, u64, comm, list, ptr;
+	int u8, u16, u32, s32, u64, comm, list, ptr;
 };
 
 static int good(int id)
@@ -48,6 +48,7 @@ static void field(struct maker *m, const char *name, int type, size_t offset)
 static void scalars(struct maker *m)
 {
 	m->u8 = good(btf__add_int(m->btf, "unsigned char", 1, 0));
+	m->u16 = good(btf__add_int(m->btf, "unsigned short", 2, 0));
 	m->u32 = good(btf__add_int(m->btf, "unsigned int", 4, 0));
 	m->s32 = good(btf__add_typedef(m->btf, "pid_t",
 				       good(btf__add_int(m->btf, "int", 4, BTF_INT_SIGNED))));
@@ -183,6 +184,7 @@ static void add_others(struct maker *m)
 		field(m, "curr", m->ptr, offsetof(struct lg_rq, curr));
 		field(m, "idle", m->ptr, offsetof(struct lg_rq, idle));
 		field(m, "cpu", m->u32, offsetof(struct lg_rq, cpu));
+		field(m, "clock", m->u64, offsetof(struct lg_rq, clock));
 	}
 }
 
@@ -255,6 +257,54 @@ static void add_module(struct maker *m)
 	}
 }
 
+#define RING(member)  offsetof(struct lg_ring, member)
+#define DESCS(member) (RING(member) - RING(count_bits))
+#define TEXTS(member) (RING(member) - RING(size_bits))
+
+static void add_ring(struct maker *m)
+{
+	int descs = good(btf__add_struct(m->btf, "prb_desc_ring", DESCS(size_bits)));
+	m->in = "printk_ringbuffer";
+	field(m, "count_bits", m->u32, 0);
+	field(m, "descs", m->ptr, DESCS(descs));
+	field(m, "infos", m->ptr, DESCS(infos));
+	field(m, "head_id", m->u64, DESCS(head_id));
+	field(m, "tail_id", m->u64, DESCS(tail_id));
+	int texts = good(
+		btf__add_struct(m->btf, "prb_data_ring", sizeof(struct lg_ring) - RING(size_bits)));
+	field(m, "size_bits", m->u32, 0);
+	field(m, "data", m->ptr, TEXTS(data));
+	if (begin_struct(m, "printk_ringbuffer", sizeof(struct lg_ring))) {
+		field(m, "desc_ring", descs, RING(count_bits));
+		field(m, "text_data_ring", texts, RING(size_bits));
+	}
+}
+
+static void add_messages(struct maker *m)
+{
+	int device = good(btf__add_array(m->btf, m->u32, m->u8, 64));
+	int lpos = good(btf__add_struct(m->btf, "prb_data_blk_lpos", 16));
+	m->in = "prb_desc";
+	field(m, "begin", m->u64, 0);
+	field(m, "next", m->u64, 8);
+	if (begin_struct(m, "prb_desc", sizeof(struct lg_desc))) {
+		field(m, "state_var", m->u64, 0);
+		field(m, "text_blk_lpos", lpos, offsetof(struct lg_desc, begin));
+	}
+	if (!begin_struct(m, "printk_info", sizeof(struct lg_info)))
+		return;
+	field(m, "seq", m->u64, offsetof(struct lg_info, seq));
+	field(m, "ts_nsec", m->u64, offsetof(struct lg_info, ts_nsec));
+	field(m, "text_len", m->u16, offsetof(struct lg_info, text_len));
+	field(m, "facility", m->u8, offsetof(struct lg_info, facility));
+	if (!is_this(m, m->form->omit, "flags"))
+		good(btf__add_field(m->btf, "flags", m->u8, offsetof(struct lg_info, flags) * 8,
+				    5));
+	good(btf__add_field(m->btf, "level", m->u8, offsetof(struct lg_info, flags) * 8 + 5, 3));
+	field(m, "caller_id", m->u32, offsetof(struct lg_info, caller_id));
+	field(m, "dev_info", device, offsetof(struct lg_info, dev_info));
+}
+
 static void enumerator(struct maker *m, const char *name, int64_t value)
 {
 	if (!is_this(m, m->form->omit, name))
@@ -323,6 +373,8 @@ uint8_t *typeinfo_make(const struct typeinfo_form *form, size_t *size_out)
 	add_others(&m);
 	add_mm(&m);
 	add_module(&m);
+	add_ring(&m);
+	add_messages(&m);
 	add_enums(&m);
 	if (!form->no_percpu)
 		add_percpu(&m);

@@ -57,6 +57,28 @@ struct lg_rq {
 	uint32_t unused;
 	uint64_t curr, idle;
 	uint32_t cpu;
+	uint64_t clock;
+};
+
+/* The log: a ring of descriptors, what else there is of a message beside it, and a ring of texts. */
+struct lg_ring {
+	uint64_t gap;
+	uint32_t count_bits, gap2; /* desc_ring */
+	uint64_t gap3, descs, infos, head_id, tail_id;
+	uint32_t size_bits, gap4; /* text_data_ring */
+	uint64_t gap5, data;
+};
+
+struct lg_desc {
+	uint64_t state_var, begin, next;
+};
+
+struct lg_info {
+	uint64_t seq, ts_nsec;
+	uint16_t text_len;
+	uint8_t facility, flags; /* flags:5, level:3 */
+	uint32_t caller_id;
+	char dev_info[64];
 };
 
 struct lg_mm {

@@ -13,6 +13,7 @@ int main(void)
 	srunner_add_suite(sr, suite_delta());
 	srunner_add_suite(sr, suite_diff());
 	srunner_add_suite(sr, suite_modules());
+	srunner_add_suite(sr, suite_system());
 	srunner_run_all(sr, CK_ENV);
 
 	int failed = srunner_ntests_failed(sr);

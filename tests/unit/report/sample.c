@@ -15,6 +15,7 @@ uint8_t *sample;
 size_t sample_size;
 struct rep_capture capture;
 struct gs_error error;
+uint64_t sample_flags;
 
 static char path[] = "/tmp/unit-report-XXXXXX";
 
@@ -22,6 +23,7 @@ void sample_take(void)
 {
 	struct ss_request request = { .version = SS_REQUEST_VERSION,
 				      .size = sizeof(request),
+				      .flags = sample_flags,
 				      .pid = SS_PID_ALL };
 	struct ss_session *session;
 	struct ss_result result = { 0 };
@@ -119,7 +121,8 @@ static void check_text(bool group)
 	char *text = sample_text(group);
 
 	for (const char *c = text; *c; c++)
-		ck_assert_msg(*c == '\n' || (*c >= ' ' && *c <= '~'), "byte %#x", *c & 0xff);
+		ck_assert_msg(*c == '\n' || *c == '\t' || (*c >= ' ' && *c <= '~'), "byte %#x",
+			      *c & 0xff);
 	ck_assert(*text && text[strlen(text) - 1] == '\n');
 	free(text);
 }

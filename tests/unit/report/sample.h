@@ -12,6 +12,8 @@ extern uint8_t *sample;		 /* the capture's bytes */
 extern size_t sample_size;
 extern struct rep_capture capture;
 extern struct gs_error error;
+/** Flags of the requests to come. */
+extern uint64_t sample_flags;
 
 /** Fixture: the guest, a capture of it in sample, a name for a file. */
 void sample_setup(void);

@@ -11,5 +11,6 @@ Suite *suite_json(void);
 Suite *suite_delta(void);
 Suite *suite_diff(void);
 Suite *suite_modules(void);
+Suite *suite_system(void);
 
 #endif

@@ -22,5 +22,6 @@ Suite *suite_delta(void);
 Suite *suite_accounting(void);
 Suite *suite_memory(void);
 Suite *suite_modules(void);
+Suite *suite_system(void);
 
 #endif

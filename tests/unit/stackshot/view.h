@@ -17,6 +17,7 @@
 #define VIEW_SYMBOLS 200
 #define VIEW_MODULES 16
 #define VIEW_TABLES  4096
+#define VIEW_LOG     128
 
 struct view_thread {
 	uint64_t id;
@@ -83,6 +84,10 @@ struct view {
 	struct kcd_mem_and_io memory;
 	uint64_t pagetable_mask;
 	struct ss_guest_record guest;
+	bool has_system;
+	struct ss_system_record system;
+	struct ss_log_record log[VIEW_LOG];
+	uint32_t lines;
 	struct ss_times_record times;
 	struct kcd_duration_v2 duration;
 	char banner[KCD_SS_OSVERSION_MAX], release[KCD_SS_OSVERSION_MAX];
