@@ -171,7 +171,20 @@ static void load_end(struct loader *l, const struct kcd_item *it)
 		l->in_task = l->in_thread = false;
 }
 
-static void load_task_record(struct rep_task *t, const struct kcd_item *it)
+static void load_process_context(struct loader *l, struct rep_task *t, const struct kcd_item *it)
+{
+	struct ss_process_context_record *r =
+		t->context ? NULL : APPEND(l, contexts, context_count, 1);
+
+	if (!r)
+		return;
+	kcd_item_copy(it, r, sizeof(*r));
+	r->cgroup[sizeof(r->cgroup) - 1] = '\0';
+	r->command[sizeof(r->command) - 1] = '\0';
+	t->context = l->c->context_count;
+}
+
+static void load_task_record(struct loader *l, struct rep_task *t, const struct kcd_item *it)
 {
 	struct kcd_task_snapshot_v2 s = { 0 };
 
@@ -185,6 +198,8 @@ static void load_task_record(struct rep_task *t, const struct kcd_item *it)
 		t->pid = t->linux_facts.pid;
 		t->ppid = t->linux_facts.ppid;
 		t->has_facts = true;
+	} else if (it->type == SS_RECORD_PROCESS_CONTEXT) {
+		load_process_context(l, t, it);
 	}
 }
 
@@ -195,6 +210,9 @@ static void load_thread_record(struct rep_thread *t, const struct kcd_item *it)
 	} else if (it->type == SS_RECORD_THREAD) {
 		kcd_item_copy(it, &t->linux_facts, sizeof(t->linux_facts));
 		t->has_linux = true;
+	} else if (it->type == SS_RECORD_THREAD_CONTEXT) {
+		kcd_item_copy(it, &t->context, sizeof(t->context));
+		t->has_context = true;
 	} else if (it->type == KCD_SS_THREAD_NAME) {
 		copy_text(it, t->comm, sizeof(t->comm));
 	}
@@ -219,7 +237,7 @@ static void load_record(struct loader *l, const struct kcd_item *it)
 	if (thread) {
 		load_thread_record(thread, it);
 	} else if (task) {
-		load_task_record(task, it);
+		load_task_record(l, task, it);
 	} else if (it->type == KCD_SS_OSVERSION && !c->banner) {
 		c->banner = take_text(l, it);
 	} else if (it->type == KCD_SS_OS_BUILD_VERSION && !c->release) {
@@ -633,6 +651,7 @@ void rep_capture_deinit(struct rep_capture *c)
 	free(c->modules);
 	free(c->missing);
 	free(c->log);
+	free(c->contexts);
 	free(c->still_runnable);
 	free(c->still_waiting);
 	free(c->still_tasks);

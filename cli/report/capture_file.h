@@ -36,6 +36,8 @@ struct rep_thread {
 	char comm[KCD_SS_THREAD_NAME_SIZE + 1];
 	size_t first_frame; /* in rep_capture.frames */
 	uint32_t frame_count;
+	bool has_context;
+	struct ss_thread_context_record context;
 };
 
 struct rep_task {
@@ -45,6 +47,7 @@ struct rep_task {
 	char comm[KCD_SS_COMM_SIZE + 1];
 	size_t first_thread; /* in rep_capture.threads */
 	uint32_t thread_count;
+	size_t context; /* in rep_capture.contexts, + 1; 0: none */
 
 	/* of a delta's; threads that are in none of the three are gone */
 	bool has_facts;	       /* pid, comm and so on are here; else they are as they were */
@@ -73,9 +76,10 @@ struct rep_capture {
 	struct rep_symbol *symbols;	  /* ascending */
 	struct ss_module_record *modules; /* ascending; names terminated */
 	struct ss_missing_record *missing;
+	struct ss_process_context_record *contexts; /* strings terminated */
 	struct ss_log_record *log; /* lines, as they are in the file; texts terminated */
 	size_t vcpu_count, task_count, thread_count, frame_count, symbol_count, missing_count;
-	size_t module_count, log_count;
+	size_t module_count, log_count, context_count;
 
 	/* A delta has what changed since a time, and says of the rest that it is as it was. */
 	bool is_delta;

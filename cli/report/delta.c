@@ -264,6 +264,7 @@ static struct rep_thread *put_thread(struct rep_capture *o, const struct rep_cap
 	struct rep_thread *copy = &o->threads[o->thread_count++];
 
 	*copy = *t;
+	copy->has_context = false; /* of the base, and not of this time */
 	copy->first_frame = o->frame_count;
 	if (t->frame_count)
 		memcpy(&o->frames[o->frame_count], &from->frames[t->first_frame],
@@ -331,6 +332,7 @@ static void put_task(struct merge *m, const struct rep_task *b, const struct rep
 	struct rep_task *t = &m->out.tasks[m->out.task_count++];
 
 	*t = d && (d->has_facts || !b) ? *d : *b;
+	t->context = 0; /* the base's, and not of this time */
 	t->first_thread = m->out.thread_count;
 	t->first_runnable = t->first_waiting = 0;
 	t->runnable_count = t->waiting_count = 0;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "cli/report/context.h"
 #include "cli/report/members.h"
 #include "cli/report/report.h"
 #include "cli/report/system.h"
@@ -285,6 +286,7 @@ void rep_json_thread(struct kcd_json *j, const struct rep_capture *c, const stru
 		kcd_json_key(j, "state");
 		kcd_json_null(j);
 	}
+	rep_json_thread_context(j, t);
 	write_backtrace(j, c, t);
 	kcd_json_object_end(j);
 }
@@ -296,6 +298,7 @@ static void write_task(struct kcd_json *j, const struct rep_capture *c, const st
 	kcd_json_key(j, "ppid");
 	t->ppid >= 0 ? kcd_json_i64(j, t->ppid) : kcd_json_null(j);
 	kcd_json_member_string(j, "comm", t->comm);
+	rep_json_process_context(j, c, t);
 	kcd_json_key(j, "threads");
 	kcd_json_array_begin(j);
 	for (uint32_t i = 0; i < t->thread_count; i++)

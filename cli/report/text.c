@@ -7,6 +7,7 @@
 
 #include "base/util.h"
 #include "cli/cli.h"
+#include "cli/report/context.h"
 #include "cli/report/lines.h"
 #include "cli/report/report.h"
 #include "cli/report/system.h"
@@ -83,11 +84,13 @@ static void write_task(const struct rep_capture *c, const struct rep_task *t, FI
 {
 	fputc('\n', to);
 	rep_put_task(t, to);
+	rep_put_process_context(c, t, to);
 	for (uint32_t i = 0; i < t->thread_count; i++) {
 		const struct rep_thread *th = &c->threads[t->first_thread + i];
 
 		fputs("  ", to);
 		rep_put_thread(th, to);
+		rep_put_thread_context(th, to);
 		fputc('\n', to);
 		rep_put_stack(c, th, "    ", to);
 	}

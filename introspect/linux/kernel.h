@@ -108,6 +108,9 @@ GS_MUST_USE enum gs_code lnx_runqueue(struct lnx_view *v, uint64_t tpidr_el1, gv
 /** Where a kernel address leads. @return GS_OK; GS_EFAULT (counted by reason in the view) */
 GS_MUST_USE enum gs_code lnx_translate(struct lnx_view *v, gva_t va, gpa_t *pa_out);
 
+/** Copy a terminated string, a piece at a time. @return GS_OK; GS_EFAULT; GS_EMALFORMED: it has no end within @p room */
+GS_MUST_USE enum gs_code lnx_read_string(struct lnx_view *v, gva_t at, char *text, size_t room);
+
 /*
  * Whether an address can be an instruction of the kernel: image text, or mapped executable
  * (modules, BPF).

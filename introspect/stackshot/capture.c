@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "introspect/stackshot/capture.h"
+#include "introspect/stackshot/linux_context.h"
 #include "introspect/stackshot/memory.h"
 #include "introspect/stackshot/modules.h"
 #include "introspect/stackshot/request.h"
@@ -127,7 +128,9 @@ static enum gs_code prepare_storage(struct ss_engine *e, const struct ss_request
 	if (ss_log_reserve(&e->log, q->flags))
 		return gs_fail(err, GS_ENOSPC, "out of memory for the kernel's log");
 	uint64_t threads = ss_expect(e);
-	uint64_t size = threads * BYTES_PER_THREAD + e->expected.process_count * BYTES_PER_PROCESS;
+	uint64_t size =
+		threads * (BYTES_PER_THREAD + ss_context_room_thread(q)) +
+		e->expected.process_count * (BYTES_PER_PROCESS + ss_context_room_process(q));
 
 	size = gs_max(size, gs_max(s->last_records, ss_memory_room(q)));
 	size = gs_max(size + size / 100 * SLACK_PERCENT, gs_max(RECORDS_MIN, q->size_hint));

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "introspect/stackshot/capture.h"
+#include "introspect/stackshot/linux_context.h"
 #include "introspect/stackshot/memory.h"
 
 /* What an item's first piece has room for; what is not needed is given back. */
@@ -200,7 +201,10 @@ static enum gs_code write_end(struct ss_worker *w, struct ss_item *item,
 		rc = write_same(w, item, record);
 	if (rc || item->is_same)
 		return rc;
-	rc = ss_write_memory(w, item, leader, w->mm, cut);
+	if (!cut)
+		rc = ss_write_process_context(w, leader);
+	if (!rc)
+		rc = ss_write_memory(w, item, leader, w->mm, cut);
 	w->latency.pmap_latency += ss_lap(w);
 	if (rc || !w->v.is_timed)
 		return rc;

@@ -139,6 +139,23 @@ static const struct kcd_field log_fields[] = {
 	KCD_FIELD(struct ss_log_record, text),
 };
 
+static const struct kcd_field process_context_fields[] = {
+	KCD_FIELD_FLAGS(struct ss_process_context_record, known, "known", HEX),
+	KCD_FIELD(struct ss_process_context_record, namespace),
+	KCD_FIELD_FLAGS(struct ss_process_context_record, pending, "pending", HEX),
+	KCD_FIELD(struct ss_process_context_record, cgroup),
+	KCD_FIELD_FLAGS(struct ss_process_context_record, command, "command", HEX),
+};
+
+static const struct kcd_field thread_context_fields[] = {
+	KCD_FIELD_FLAGS(struct ss_thread_context_record, known, "known", HEX),
+	KCD_FIELD(struct ss_thread_context_record, on_rq),
+	KCD_FIELD(struct ss_thread_context_record, vruntime),
+	KCD_FIELD_FLAGS(struct ss_thread_context_record, cfs_rq, "cfs_rq", HEX),
+	KCD_FIELD_FLAGS(struct ss_thread_context_record, pending, "pending", HEX),
+	KCD_FIELD_FLAGS(struct ss_thread_context_record, blocked, "blocked", HEX),
+};
+
 static const struct kcd_field missing_fields[] = {
 	KCD_FIELD(struct ss_missing_record, what),
 	KCD_FIELD(struct ss_missing_record, count),
@@ -181,6 +198,10 @@ static const struct kcd_type types[] = {
 	KCD_STRUCT_TYPE(SS_RECORD_MODULE, "MODULE", "gs_module", module_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_SYSTEM, "LINUX_SYSTEM", "gs_linux_system", system_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_LOG, "KERNEL_LOG", "gs_kernel_log", log_fields),
+	KCD_STRUCT_TYPE(SS_RECORD_PROCESS_CONTEXT, "PROCESS_CONTEXT", "gs_process_context",
+			process_context_fields),
+	KCD_STRUCT_TYPE(SS_RECORD_THREAD_CONTEXT, "THREAD_CONTEXT", "gs_thread_context",
+			thread_context_fields),
 };
 
 const struct kcd_schema ss_schema = { types, ARRAY_SIZE(types), NULL };

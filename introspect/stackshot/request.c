@@ -48,6 +48,7 @@ static const struct {
 	{ KCD_SS_REQ_EXCLAVES, "EXCLAVES", "Linux has no exclaves" },
 	{ KCD_SS_SKIP_EXCLAVES, "SKIP_EXCLAVES", "Linux has no exclaves" },
 	{ SS_LATENCY_INFO, "LATENCY_INFO", NULL },
+	{ SS_CONTEXT, "CONTEXT", NULL },
 	{ SS_KERNEL_LOG, "KERNEL_LOG", NULL },
 	{ SS_NO_PROCESSES, "NO_PROCESSES", NULL },
 };
@@ -112,6 +113,10 @@ static enum gs_code check_combinations(const struct ss_request *q, struct gs_err
 			       "page table mask %#" PRIx64
 			       " has none of the levels' bits %#" PRIx64,
 			       q->pagetable_mask, SS_PAGETABLE_LEVELS);
+	if (delta && (f & SS_CONTEXT))
+		return gs_fail(err, GS_EINVAL,
+			       "a delta capture with CONTEXT: signals, say, come to threads that "
+			       "do not run");
 	if ((f & SS_NO_PROCESSES) && (delta || q->pid != SS_PID_ALL))
 		return gs_fail(err, GS_EINVAL,
 			       "a delta capture, or one of one process, without processes");

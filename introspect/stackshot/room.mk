@@ -2,7 +2,7 @@
 stackshot_SRCS  := introspect/stackshot/assemble.c introspect/stackshot/capture.c \
                    introspect/stackshot/collect.c introspect/stackshot/context.c \
                    introspect/stackshot/engine.c introspect/stackshot/history.c \
-                   introspect/stackshot/item.c introspect/stackshot/memory.c \
+                   introspect/stackshot/item.c introspect/stackshot/linux_context.c introspect/stackshot/memory.c \
                    introspect/stackshot/missing.c introspect/stackshot/modules.c \
                    introspect/stackshot/pool.c \
                    introspect/stackshot/queue.c introspect/stackshot/records.c \

@@ -35,6 +35,7 @@
  * something here, and these. docs/stackshot.md has the table.
  */
 #define SS_LATENCY_INFO (UINT64_C(1) << 48) /* records of how long what took */
+#define SS_CONTEXT	(UINT64_C(1) << 50) /* what processes and threads stand in */
 #define SS_KERNEL_LOG	(UINT64_C(1) << 51) /* the newest messages of the kernel's log */
 #define SS_NO_PROCESSES (UINT64_C(1) << 52) /* no processes and threads */
 

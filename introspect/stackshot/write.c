@@ -2,7 +2,7 @@
 /* What threads and processes look like in the stream. */
 #include <string.h>
 
-#include "introspect/stackshot/capture.h"
+#include "introspect/stackshot/linux_context.h"
 #include "kcdata/stackshot_types.h"
 
 /* --- threads --- */
@@ -137,6 +137,8 @@ enum gs_code ss_write_thread(struct ss_worker *w, const struct ss_slot *slot, ui
 		return ss_code(rc);
 
 	enum gs_code code = write_stack(w, &slot->stack);
+	if (!code)
+		code = ss_write_thread_context(w, slot);
 	return code ? code : ss_code(kcd_container_end(&w->out, id));
 }
 

@@ -51,8 +51,8 @@ START_TEST(everything_can_be_said)
 	ck_assert_int_eq(parse("--qmp q -o f --pid 1 --page-tables=0,1,2,1"), -1);
 	ck_assert_uint_eq(o.ask.pagetable_mask, 7);
 
-	ck_assert_int_eq(parse("--core c -o f --log"), -1);
-	ck_assert_uint_eq(o.ask.flags, SS_KERNEL_LOG);
+	ck_assert_int_eq(parse("--core c -o f --log --context"), -1);
+	ck_assert_uint_eq(o.ask.flags, SS_KERNEL_LOG | SS_CONTEXT);
 	ck_assert_int_eq(parse("--domain d -o f --flags TRYLOCK,ASID --flags GET_DQ"), -1);
 	ck_assert_uint_eq(o.ask.flags, KCD_SS_TRYLOCK | KCD_SS_REQ_ASID | KCD_SS_GET_DQ);
 }

@@ -245,6 +245,18 @@ uint32_t lg_module_symbol(struct lg_loaded *l, const char *name, uint64_t value)
 /** Take a module off the list; its memory stays. */
 void lg_unload_module(struct linux_guest *g, const struct lg_loaded *l);
 
+/**
+ * Put a thread into a control group and namespaces of its own; these have the numbers @p first and on, in
+ * the order of enum lnx_namespace.
+ *
+ * @param path  "/a/b", or "/"
+ */
+void lg_set_cgroup(struct linux_guest *g, struct lg_thread *t, const char *path);
+struct lg_nsproxy *lg_set_namespaces(struct linux_guest *g, struct lg_thread *t, uint32_t first);
+
+/** Map a page of an address space, zeroed. @return its bytes */
+uint8_t *lg_user_page(struct linux_guest *g, const struct lg_mm *mm, uint64_t va);
+
 /* The log: 1 << LG_LOG_COUNT messages, 1 << LG_LOG_SIZE bytes of text. linux_system.c. */
 #define LG_LOG_COUNT 5
 #define LG_LOG_SIZE  10

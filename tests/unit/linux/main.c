@@ -26,6 +26,7 @@ int main(void)
 	srunner_add_suite(sr, suite_module());
 	srunner_add_suite(sr, suite_log());
 	srunner_add_suite(sr, suite_system());
+	srunner_add_suite(sr, suite_context());
 	srunner_run_all(sr, CK_ENV);
 
 	int failed = srunner_ntests_failed(sr);

@@ -24,5 +24,6 @@ Suite *suite_unwind(void);
 Suite *suite_module(void);
 Suite *suite_log(void);
 Suite *suite_system(void);
+Suite *suite_context(void);
 
 #endif

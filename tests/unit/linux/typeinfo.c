@@ -14,7 +14,7 @@ struct maker {
 	struct btf *btf;
 	const struct typeinfo_form *form;
 	const char *in; /* structure being made */
-	int u8, u16, u32, s32, u64, comm, list, ptr;
+	int u8, u16, u32, s32, u64, comm, list, ptr, sigset, sigpending;
 };
 
 static int good(int id)
@@ -60,6 +60,12 @@ static void scalars(struct maker *m)
 	m->list = good(btf__add_struct(m->btf, "list_head", 16));
 	good(btf__add_field(m->btf, "next", m->ptr, 0, 0));
 	good(btf__add_field(m->btf, "prev", m->ptr, 64, 0));
+	int words = good(btf__add_array(m->btf, m->u32, m->u64, 1));
+	m->sigset = good(btf__add_struct(m->btf, "sigset", 8));
+	good(btf__add_field(m->btf, "sig", words, 0, 0));
+	m->sigpending = good(btf__add_struct(m->btf, "sigpending", sizeof(struct lg_sigpending)));
+	good(btf__add_field(m->btf, "list", m->list, 0, 0));
+	good(btf__add_field(m->btf, "signal", m->sigset, 128, 0));
 }
 
 static void add_filler(struct maker *m)
@@ -83,11 +89,12 @@ static struct parts add_parts(struct maker *m)
 	good(btf__add_field(m->btf, "preempt_count", m->u32, 64, 0));
 	if (!m->form->old)
 		good(btf__add_field(m->btf, "cpu", m->u32, 96, 0));
-	p.se = good(btf__add_struct(m->btf, "sched_entity", 24));
+	m->in = "task_struct";
+	p.se = good(btf__add_struct(m->btf, "sched_entity", 32));
 	good(btf__add_field(m->btf, "exec_start", m->u64, 0, 0));
 	good(btf__add_field(m->btf, "sum_exec_runtime", m->u64, 64, 0));
-	good(btf__add_field(m->btf, "vruntime", m->u64, 128, 0));
-	m->in = "task_struct";
+	field(m, "vruntime", m->u64, 16);
+	field(m, "cfs_rq", m->ptr, 24);
 	p.ids = good(btf__add_struct(m->btf, NULL, 8));
 	field(m, "pid", m->s32, 0);
 	field(m, "tgid", m->s32, 4);
@@ -146,6 +153,11 @@ static void add_task(struct maker *m)
 	field(m, "comm", m->comm, AT(comm));
 	field(m, "signal", m->ptr, AT(signal));
 	field(m, "thread", p.thread, AT(context));
+	field(m, "nsproxy", m->ptr, AT(nsproxy));
+	field(m, "blocked", m->sigset, AT(blocked));
+	field(m, "pending", m->sigpending, AT(pending));
+	field(m, "cgroups", m->ptr, AT(cgroups));
+	field(m, "on_rq", m->u32, AT(on_rq));
 }
 
 static bool begin_struct(struct maker *m, const char *name, uint32_t size)
@@ -178,8 +190,11 @@ static void add_regs(struct maker *m)
 
 static void add_others(struct maker *m)
 {
-	if (begin_struct(m, "signal_struct", sizeof(struct lg_signal)))
+	if (begin_struct(m, "signal_struct", sizeof(struct lg_signal))) {
 		field(m, "thread_head", m->list, offsetof(struct lg_signal, thread_head));
+		field(m, "shared_pending", m->sigpending,
+		      offsetof(struct lg_signal, shared_pending));
+	}
 	if (begin_struct(m, "rq", sizeof(struct lg_rq))) {
 		field(m, "curr", m->ptr, offsetof(struct lg_rq, curr));
 		field(m, "idle", m->ptr, offsetof(struct lg_rq, idle));
@@ -202,6 +217,8 @@ static void add_mm(struct maker *m)
 	field(m, "pgd", m->ptr, offsetof(struct lg_mm, pgd));
 	good(btf__add_field(m->btf, "mm_users", atomic, offsetof(struct lg_mm, users) * 8, 0));
 	field(m, "context", context, offsetof(struct lg_mm, context_id));
+	field(m, "arg_start", m->u64, offsetof(struct lg_mm, arg_start));
+	field(m, "arg_end", m->u64, offsetof(struct lg_mm, arg_end));
 	if (begin_struct(m, "mm_struct", sizeof(struct lg_mm)))
 		good(btf__add_field(m->btf, NULL, all, 0, 0));
 }
@@ -255,6 +272,46 @@ static void add_module(struct maker *m)
 		field(m, "num_symtab", m->u32, offsetof(struct lg_mod_kallsyms, num_symtab));
 		field(m, "strtab", m->ptr, offsetof(struct lg_mod_kallsyms, strtab));
 	}
+}
+
+static void add_cgroups(struct maker *m)
+{
+	if (begin_struct(m, "css_set", sizeof(struct lg_css_set)))
+		field(m, "dfl_cgrp", m->ptr, offsetof(struct lg_css_set, dfl_cgrp));
+	if (begin_struct(m, "cgroup", sizeof(struct lg_cgroup)))
+		field(m, "kn", m->ptr, offsetof(struct lg_cgroup, kn));
+	if (!begin_struct(m, "kernfs_node", sizeof(struct lg_kernfs_node)))
+		return;
+	field(m, m->form->old ? "parent" : "__parent", m->ptr,
+	      offsetof(struct lg_kernfs_node, parent));
+	field(m, "name", m->ptr, offsetof(struct lg_kernfs_node, name));
+}
+
+/* Members of nsproxy, and what they lead to. */
+static void add_namespaces(struct maker *m)
+{
+	static const struct {
+		const char *member, *in;
+		size_t offset;
+	} each[] = {
+		{ "uts_ns", "uts_namespace", offsetof(struct lg_nsproxy, uts) },
+		{ "ipc_ns", "ipc_namespace", offsetof(struct lg_nsproxy, ipc) },
+		{ "mnt_ns", "mnt_namespace", offsetof(struct lg_nsproxy, mnt) },
+		{ "pid_ns_for_children", "pid_namespace", offsetof(struct lg_nsproxy, pid) },
+		{ "net_ns", "net", offsetof(struct lg_nsproxy, net) },
+		{ "time_ns", "time_namespace", offsetof(struct lg_nsproxy, time) },
+		{ "cgroup_ns", "cgroup_namespace", offsetof(struct lg_nsproxy, cgroup) },
+	};
+	const uint32_t before = offsetof(struct lg_namespace, gap2);
+	int common = good(btf__add_struct(m->btf, "ns_common", 8));
+
+	good(btf__add_field(m->btf, "inum", m->u32, 32, 0));
+	for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++)
+		if (begin_struct(m, each[i].in, sizeof(struct lg_namespace)))
+			field(m, "ns", common, before);
+	if (begin_struct(m, "nsproxy", sizeof(struct lg_nsproxy)))
+		for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++)
+			field(m, each[i].member, m->ptr, each[i].offset);
 }
 
 #define RING(member)  offsetof(struct lg_ring, member)
@@ -373,6 +430,8 @@ uint8_t *typeinfo_make(const struct typeinfo_form *form, size_t *size_out)
 	add_others(&m);
 	add_mm(&m);
 	add_module(&m);
+	add_cgroups(&m);
+	add_namespaces(&m);
 	add_ring(&m);
 	add_messages(&m);
 	add_enums(&m);

@@ -14,6 +14,7 @@ int main(void)
 	srunner_add_suite(sr, suite_diff());
 	srunner_add_suite(sr, suite_modules());
 	srunner_add_suite(sr, suite_system());
+	srunner_add_suite(sr, suite_linux_context());
 	srunner_run_all(sr, CK_ENV);
 
 	int failed = srunner_ntests_failed(sr);

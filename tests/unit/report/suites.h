@@ -12,5 +12,6 @@ Suite *suite_delta(void);
 Suite *suite_diff(void);
 Suite *suite_modules(void);
 Suite *suite_system(void);
+Suite *suite_linux_context(void);
 
 #endif

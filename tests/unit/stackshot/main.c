@@ -22,6 +22,7 @@ int main(void)
 	srunner_add_suite(sr, suite_memory());
 	srunner_add_suite(sr, suite_modules());
 	srunner_add_suite(sr, suite_system());
+	srunner_add_suite(sr, suite_linux_context());
 	srunner_add_suite(sr, suite_inject());
 	srunner_add_suite(sr, suite_faults());
 	srunner_add_suite(sr, suite_saved());

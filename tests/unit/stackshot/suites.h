@@ -23,5 +23,6 @@ Suite *suite_accounting(void);
 Suite *suite_memory(void);
 Suite *suite_modules(void);
 Suite *suite_system(void);
+Suite *suite_linux_context(void);
 
 #endif

@@ -92,6 +92,7 @@ static const struct {
 	{ "PAGE_TABLES", 0x20000000 },
 	{ "SKIP_EXCLAVES", UINT64_C(1) << 34 },
 	{ "LATENCY_INFO", UINT64_C(1) << 48 },
+	{ "CONTEXT", UINT64_C(1) << 50 },
 	{ "KERNEL_LOG", UINT64_C(1) << 51 },
 	{ "NO_PROCESSES", UINT64_C(1) << 52 },
 };

@@ -30,7 +30,7 @@ static void take_definition(struct parser *p, const struct kcd_item *it)
 	ck_assert_uint_eq(it->depth, 0);
 	ck_assert_uint_ge(it->size, 4);
 	memcpy(&type, it->data, 4);
-	ck_assert_msg(type > SS_RECORD_BASE && type <= SS_RECORD_LOG, "type %#x", type);
+	ck_assert_msg(type > SS_RECORD_BASE && type <= SS_RECORD_THREAD_CONTEXT, "type %#x", type);
 	p->defined |= UINT64_C(1) << (type - SS_RECORD_BASE);
 }
 
@@ -46,6 +46,11 @@ static void take_thread_record(struct view_thread *t, const struct kcd_item *it)
 	switch (it->type) {
 	case KCD_SS_THREAD_SNAPSHOT: take(it, &t->stock, sizeof(t->stock)); break;
 	case SS_RECORD_THREAD: take(it, &t->r, sizeof(t->r)); break;
+	case SS_RECORD_THREAD_CONTEXT:
+		ck_assert(!t->has_context);
+		take(it, &t->context, sizeof(t->context));
+		t->has_context = true;
+		break;
 	case KCD_SS_THREAD_NAME: take(it, t->name, sizeof(t->name)); break;
 	case KCD_SS_CPU_TIMES: take(it, &t->times, sizeof(t->times)); break;
 	default: ck_abort_msg("record %#x in a thread", it->type);
@@ -94,6 +99,11 @@ static void take_task_record(const struct view *v, struct view_task *t, const st
 		t->is_told = true;
 		break;
 	case SS_RECORD_TASK: take(it, &t->r, sizeof(t->r)); break;
+	case SS_RECORD_PROCESS_CONTEXT:
+		ck_assert(!t->has_context);
+		take(it, &t->context, sizeof(t->context));
+		t->has_context = true;
+		break;
 	case KCD_SS_TASK_DELTA_SNAPSHOT:
 		ck_assert(v->is_delta && !t->is_told);
 		take(it, &delta, sizeof(delta));
@@ -339,7 +349,7 @@ static void parse(struct view *v, const struct ss_result *r)
 	ck_assert_int_eq(v->is_delta, (v->in_flags & KCD_SS_COLLECT_DELTA_SNAPSHOT) != 0);
 	ck_assert_uint_eq(v->start_ns, r->start_ns);
 	ck_assert_uint_eq(reader.pos, r->size);
-	ck_assert_uint_eq(p.defined, 0x7fe | UINT64_C(3) << 30);
+	ck_assert_uint_eq(p.defined, 0x7fe | UINT64_C(15) << 30);
 }
 
 /* --- what must be true ------------------------------------------------------------------------ */

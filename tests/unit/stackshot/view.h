@@ -23,6 +23,8 @@ struct view_thread {
 	uint64_t id;
 	uint32_t task; /* index */
 	struct ss_thread_record r;
+	bool has_context;
+	struct ss_thread_context_record context;
 	struct kcd_thread_snapshot_v4 stock;
 	char name[KCD_SS_THREAD_NAME_SIZE];
 	struct kcd_cpu_times_v2 times;
@@ -32,6 +34,8 @@ struct view_thread {
 struct view_task {
 	uint64_t id;
 	struct ss_task_record r; /* zeroed unless told */
+	bool has_context;
+	struct ss_process_context_record context;
 	struct kcd_task_snapshot_v2 stock;
 	bool is_told; /* has its 0x905; else, in a delta, 0x940 */
 	bool has_latency;
