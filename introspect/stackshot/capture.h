@@ -149,6 +149,9 @@ void ss_expected_deinit(struct ss_expected *x);
  */
 GS_MUST_USE enum gs_code ss_collect(struct ss_engine *e);
 
+/** Whether the deadline has passed: what was read after it is not to be believed. */
+bool ss_is_late(const struct ss_engine *e);
+
 /** Note that something is missing in no item. */
 void ss_note_head(struct ss_engine *e, struct ss_note note);
 

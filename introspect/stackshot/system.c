@@ -18,7 +18,7 @@ _Static_assert(SS_PANIC_MESSAGE == LNX_PANIC_MESSAGE, "the message fits");
 void ss_system_read(struct ss_engine *e)
 {
 	lnx_system_read(&e->worker[0]->v, e->t.regs, e->s->g->vcpu_count, &e->t.system);
-	e->t.has_system = true;
+	e->t.has_system = !ss_is_late(e);
 }
 
 enum kcd_code ss_write_system(struct kcd_writer *out, const struct ss_engine *e)

@@ -179,6 +179,7 @@ START_TEST(deadline_before_the_log_is_noted)
 	ck_assert(!result.complete);
 	expect_honoured(false);
 	ck_assert_uint_eq(view.lines, 0);
+	ck_assert(!view.has_system);
 }
 END_TEST
 
