@@ -379,6 +379,7 @@ void ss_collect_results(struct ss_engine *e)
 		t->longest = (uint32_t)gs_max(t->longest, e->worker[i]->longest);
 	}
 	ss_memory_end(e);
+	ss_system_end(e);
 	gather_notes(e);
 	sum_items(e);
 	struct ss_notes *notes = &e->worker[0]->notes;

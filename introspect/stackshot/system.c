@@ -120,11 +120,15 @@ enum gs_code ss_log_read(struct ss_engine *e)
 		rc = ss_context_check(&e->context);
 	if (rc)
 		e->log.used = 0;
-	if (e->log.used)
-		e->t.honoured |= SS_KERNEL_LOG;
-	else
+	if (!e->log.used)
 		note_log(e, rc);
 	return rc;
+}
+
+void ss_system_end(struct ss_engine *e)
+{
+	if (e->log.used)
+		e->t.honoured |= SS_KERNEL_LOG;
 }
 
 size_t ss_log_size(const struct ss_engine *e)

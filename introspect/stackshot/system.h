@@ -22,6 +22,9 @@ void ss_system_read(struct ss_engine *e);
  */
 GS_MUST_USE enum gs_code ss_log_read(struct ss_engine *e);
 
+/** Say that there is a log, with the guest running again: helpers look at the flags until then. */
+void ss_system_end(struct ss_engine *e);
+
 /** Write the state, and the log. */
 KCD_MUST_USE enum kcd_code ss_write_system(struct kcd_writer *out, const struct ss_engine *e);
 KCD_MUST_USE enum kcd_code ss_write_log(struct kcd_writer *out, const struct ss_engine *e);
