@@ -59,6 +59,7 @@ int cli_cmd_sample(int argc, char **argv);
 int cli_cmd_btlog(int argc, char **argv);
 int cli_cmd_attach(int argc, char **argv);
 int cli_cmd_profile(int argc, char **argv);
+int cli_cmd_log(int argc, char **argv);
 
 /**
  * Child of every subcommand's argp: --help and --usage, which argp's own would answer with its own

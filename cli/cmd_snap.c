@@ -24,9 +24,6 @@ static enum gs_code write_bytes(const struct cli_snap_options *o, const void *da
 	return rc ? gs_wrap(err, rc, "standard output") : GS_OK;
 }
 
-/* "--timeout 0": longer than anybody waits, but a time that can be added to. */
-#define ANSWER_NEVER_NS (UINT64_C(365) * 24 * 3600 * GS_NS_PER_SEC)
-
 /* What a stream that does not compress may grow by: blocks of their own, flushes, the wrapper. */
 #define COMPRESS_SLACK (UINT64_C(64) << 10)
 
@@ -241,46 +238,18 @@ static int snap_remote(const struct cli_snap_options *o)
 
 /* --- any other guest ----------------------------------------------------------------------------- */
 
-static enum gs_code capture_source(const struct cli_snap_options *o,
-				   const struct cli_source *source, struct ss_result *result_out,
-				   struct gs_error *err)
-{
-	struct ss_request request = o->ask;
-	struct ss_session *session;
-	enum gs_code rc = ss_session_create(source->guest.guest, &session, err);
-
-	if (rc)
-		return rc;
-	request.version = SS_REQUEST_VERSION;
-	request.size = sizeof(request);
-	ss_session_hint(session, &source->hints);
-	if (o->deadline_ns) {
-		rc = ss_session_prepare(session, err);
-		request.deadline_ns = gs_clock_ns() + o->deadline_ns;
-	}
-	if (!rc)
-		rc = ss_capture(session, &request, result_out, err);
-	if (!rc)
-		cli_kernel_say(ss_session_kernel(session));
-	if (!rc && !o->quiet && !ss_session_kernel(session))
-		gs_log(GS_LOG_ERROR, "no kernel is found: %s",
-		       ss_session_why_no_kernel(session)->text);
-	ss_session_destroy(session);
-	return rc;
-}
-
 static int snap_source(const struct cli_snap_options *o)
 {
 	struct cli_source source = { 0 };
 	struct ss_result result = { 0 };
 	struct gs_error err = { 0 };
-	uint64_t answer_ns = o->remote.timeout_ns ? o->remote.timeout_ns : ANSWER_NEVER_NS;
-	enum gs_code rc = cli_source_open(&o->source, answer_ns, o->remote.wait_ns, &source, &err);
+	enum gs_code rc = cli_source_capture(&o->source, &o->remote, &o->ask, o->deadline_ns,
+					     &source, &result, &err);
 
-	if (!rc)
-		rc = capture_source(o, &source, &result, &err);
 	if (!rc && !o->quiet)
 		cli_source_say(&source.guest, "");
+	if (!rc && !o->quiet && source.no_kernel)
+		gs_log(GS_LOG_ERROR, "no kernel is found: %s", source.no_kernel);
 	cli_source_close(&source); /* a live guest is let go before anything is written */
 	if (rc)
 		return cli_error(&err);

@@ -19,6 +19,7 @@ static const struct subcommand {
 	{ "snap", cli_cmd_snap, "take a capture of a running guest" },
 	{ "show", cli_cmd_show, "show a capture: every thread and its kernel stack" },
 	{ "diff", cli_cmd_diff, "compare captures: what ran, and what has not" },
+	{ "log", cli_cmd_log, "print the log of a guest's kernel" },
 	{ "dump", cli_cmd_dump, "write a guest's memory as an ELF core" },
 	{ "attach", cli_cmd_attach, "serve a guest of QEMU or libvirt, or a dump" },
 	{ "sample", cli_cmd_sample, "sample what vCPUs execute, and show it" },

@@ -15,9 +15,11 @@
 enum {
 	KEY_PID = 0x100,
 	KEY_COMPRESS,
+	KEY_CONTEXT,
 	KEY_DEADLINE,
 	KEY_FLAGS,
 	KEY_LATENCY,
+	KEY_LOG,
 	KEY_PAGE_TABLES,
 	KEY_RETRIEVE,
 	KEY_SAVE,
@@ -38,6 +40,9 @@ static const struct argp_option options[] = {
 	{ "waits", KEY_WAITS, NULL, 0, "Record what each sleeping thread waits for, and who has it",
 	  1 },
 	{ "user", KEY_USER, NULL, 0, "The stacks of user mode, too", 1 },
+	{ "context", KEY_CONTEXT, NULL, 0,
+	  "The processes' control groups, namespaces, signals and command lines, too", 1 },
+	{ "log", KEY_LOG, NULL, 0, "The newest messages of the kernel's log, too", 1 },
 	{ "latency", KEY_LATENCY, NULL, 0, "Record how long each part of the capture took", 1 },
 	{ "flags", KEY_FLAGS, "NAMES", 0, "Other flags of a request, divided by commas", 1 },
 	{ "compress", KEY_COMPRESS, "HOW", 0,
@@ -150,6 +155,8 @@ static error_t parse_key(int key, char *arg, struct argp_state *state)
 	case 'v': o->verbosity++; return 0;
 	case KEY_FLAGS: return add_flags(state, o, arg);
 	case KEY_LATENCY: o->ask.flags |= SS_LATENCY_INFO; return 0;
+	case KEY_CONTEXT: o->ask.flags |= SS_CONTEXT; return 0;
+	case KEY_LOG: o->ask.flags |= SS_KERNEL_LOG; return 0;
 	case KEY_PAGE_TABLES: return set_levels(state, o, arg);
 	case KEY_RETRIEVE: o->ask.flags |= KCD_SS_RETRIEVE_EXISTING_BUFFER; return 0;
 	case KEY_USER: o->ask.flags |= SS_USER_STACKS; return 0;

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -126,6 +128,7 @@ void cli_source_close(struct cli_source *s)
 	guest_source_close(&s->guest);
 	lnx_reference_destroy(s->reference);
 	cli_profiles_close(&s->profiles);
+	free(s->no_kernel);
 	*s = (struct cli_source){ 0 };
 }
 
@@ -180,4 +183,48 @@ void cli_kernel_say(const struct lnx_kernel *k)
 	say_types(f);
 	gs_log(GS_LOG_INFO, "roots: init_task at %#" PRIx64 " (%s); vCPUs that prove it: %d",
 	       lnx_init_task(k).a, cli_format_duration(f->roots_ns, took), f->evidence);
+}
+
+/* "--timeout 0": longer than anybody waits, but a time that can be added to. */
+#define ANSWER_NEVER_NS (UINT64_C(365) * 24 * 3600 * GS_NS_PER_SEC)
+
+static enum gs_code capture(struct ss_session *session, const struct ss_request *ask,
+			    uint64_t deadline_ns, struct ss_result *result_out,
+			    struct gs_error *err)
+{
+	struct ss_request request = *ask;
+	enum gs_code rc = GS_OK;
+
+	request.version = SS_REQUEST_VERSION;
+	request.size = sizeof(request);
+	if (deadline_ns) {
+		rc = ss_session_prepare(session, err);
+		request.deadline_ns = gs_clock_ns() + deadline_ns;
+	}
+	if (!rc)
+		rc = ss_capture(session, &request, result_out, err);
+	if (!rc)
+		cli_kernel_say(ss_session_kernel(session));
+	return rc;
+}
+
+enum gs_code cli_source_capture(const struct cli_source_options *o, const struct cli_remote *remote,
+				const struct ss_request *ask, uint64_t deadline_ns,
+				struct cli_source *source_out, struct ss_result *result_out,
+				struct gs_error *err)
+{
+	const uint64_t answer_ns = remote->timeout_ns ? remote->timeout_ns : ANSWER_NEVER_NS;
+	struct ss_session *session;
+	enum gs_code rc = cli_source_open(o, answer_ns, remote->wait_ns, source_out, err);
+
+	if (!rc)
+		rc = ss_session_create(source_out->guest.guest, &session, err);
+	if (rc)
+		return rc;
+	ss_session_hint(session, &source_out->hints);
+	rc = capture(session, ask, deadline_ns, result_out, err);
+	if (!rc && !ss_session_kernel(session))
+		source_out->no_kernel = strdup(ss_session_why_no_kernel(session)->text);
+	ss_session_destroy(session);
+	return rc;
 }

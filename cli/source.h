@@ -12,6 +12,7 @@
 #include "cli/profiles.h"
 #include "cli/remote.h"
 #include "introspect/linux/linux.h"
+#include "introspect/stackshot/stackshot.h"
 
 struct cli_source_options {
 	const char *domain, *connect, *qmp, *core; /* at most one guest: connect goes with domain */
@@ -26,6 +27,7 @@ struct cli_source {
 	struct lnx_hints hints;
 	struct lnx_reference *reference;
 	struct cli_profiles profiles;
+	char *no_kernel; /* of a capture: why none was found; NULL: one was, or no memory to say it */
 };
 
 enum {
@@ -77,6 +79,23 @@ error_t cli_any_guest_end(const struct cli_source_options *o, const struct cli_r
 GS_MUST_USE enum gs_code cli_source_open(const struct cli_source_options *o, uint64_t answer_ns,
 					 uint64_t wait_ns, struct cli_source *source_out,
 					 struct gs_error *err);
+
+/**
+ * Open the guest and take one capture of it.
+ *
+ * @param remote       its timeout and how long to wait for the guest
+ * @param ask          but for version, size and deadline_ns
+ * @param deadline_ns  most that the guest is stopped; 0: no limit
+ * @param source_out   cli_source_close(), also after a failure: a live guest is to be let go before
+ *                     anything is written
+ * @param result_out   zeroed; ss_result_deinit()
+ * @return as cli_source_open() and ss_capture()
+ */
+GS_MUST_USE enum gs_code cli_source_capture(const struct cli_source_options *o,
+					    const struct cli_remote *remote,
+					    const struct ss_request *ask, uint64_t deadline_ns,
+					    struct cli_source *source_out,
+					    struct ss_result *result_out, struct gs_error *err);
 
 /** Let the guest go. Safe twice. */
 void cli_source_close(struct cli_source *s);

@@ -176,7 +176,20 @@ static void load_end(struct loader *l, const struct kcd_item *it)
 		l->in_task = l->in_thread = false;
 }
 
-static void load_task_record(struct rep_task *t, const struct kcd_item *it)
+static void load_process_context(struct loader *l, struct rep_task *t, const struct kcd_item *it)
+{
+	struct ss_process_context_record *r =
+		t->context ? NULL : APPEND(l, contexts, context_count, 1);
+
+	if (!r)
+		return;
+	kcd_item_copy(it, r, sizeof(*r));
+	r->cgroup[sizeof(r->cgroup) - 1] = '\0';
+	r->command[sizeof(r->command) - 1] = '\0';
+	t->context = l->c->context_count;
+}
+
+static void load_task_record(struct loader *l, struct rep_task *t, const struct kcd_item *it)
 {
 	struct kcd_task_snapshot_v2 s = { 0 };
 
@@ -190,6 +203,8 @@ static void load_task_record(struct rep_task *t, const struct kcd_item *it)
 		t->pid = t->linux_facts.pid;
 		t->ppid = t->linux_facts.ppid;
 		t->has_facts = true;
+	} else if (it->type == SS_RECORD_PROCESS_CONTEXT) {
+		load_process_context(l, t, it);
 	}
 }
 
@@ -203,6 +218,9 @@ static void load_thread_record(struct rep_thread *t, const struct kcd_item *it)
 	} else if (it->type == SS_RECORD_USER_STACK) {
 		kcd_item_copy(it, &t->user, sizeof(t->user));
 		t->has_user = true;
+	} else if (it->type == SS_RECORD_THREAD_CONTEXT) {
+		kcd_item_copy(it, &t->context, sizeof(t->context));
+		t->has_context = true;
 	} else if (it->type == KCD_SS_THREAD_NAME) {
 		copy_text(it, t->comm, sizeof(t->comm));
 	}
@@ -229,7 +247,7 @@ static void load_record(struct loader *l, const struct kcd_item *it)
 	if (thread) {
 		load_thread_record(thread, it);
 	} else if (task) {
-		load_task_record(task, it);
+		load_task_record(l, task, it);
 	} else if (it->type == KCD_SS_OSVERSION && !c->banner) {
 		c->banner = take_text(l, it);
 	} else if (it->type == KCD_SS_OS_BUILD_VERSION && !c->release) {
@@ -245,6 +263,10 @@ static void load_record(struct loader *l, const struct kcd_item *it)
 	} else if (it->type == SS_RECORD_GUEST) {
 		kcd_item_copy(it, &c->guest, sizeof(c->guest));
 		c->has_guest = true;
+	} else if (it->type == SS_RECORD_SYSTEM) {
+		kcd_item_copy(it, &c->system, sizeof(c->system));
+		c->system.panic[sizeof(c->system.panic) - 1] = '\0';
+		c->has_system = true;
 	} else if (it->type == SS_RECORD_TIMES) {
 		kcd_item_copy(it, &c->times, sizeof(c->times));
 	} else {
@@ -357,6 +379,16 @@ static void load_missing(struct loader *l, const struct kcd_item *it)
 	}
 }
 
+static void load_log(struct loader *l, const struct kcd_item *it)
+{
+	struct ss_log_record *line = APPEND(l, log, log_count, it->count);
+
+	for (uint32_t i = 0; line && i < it->count; i++) {
+		kcd_item_copy_elem(it, i, &line[i], sizeof(line[i]));
+		line[i].text[sizeof(line[i].text) - 1] = '\0';
+	}
+}
+
 /* Threads of a task that are as they were. A task has them one behind another: none is inside of it. */
 static void load_still_runnable(struct loader *l, struct rep_task *task, const struct kcd_item *it)
 {
@@ -407,6 +439,7 @@ static size_t least_element(uint32_t type)
 	case SS_RECORD_VCPU: return sizeof(struct ss_vcpu_record);
 	case SS_RECORD_WAIT: return sizeof(struct ss_wait_record);
 	case SS_RECORD_MISSING: return sizeof(struct ss_missing_record);
+	case SS_RECORD_LOG: return sizeof(struct ss_log_record);
 	case KCD_SS_THREAD_DELTA_SNAPSHOT: return KCD_SS_THREAD_DELTA_V2_SIZE;
 	case KCD_SS_NONRUNNABLE_TIDS:
 	case KCD_SS_NONRUNNABLE_TASKS: return sizeof(uint64_t);
@@ -465,6 +498,7 @@ static void load_array(struct loader *l, const struct kcd_item *it)
 	case SS_RECORD_MODULE: load_modules(l, it); return;
 	case SS_RECORD_VCPU: load_vcpus(l, it); return;
 	case SS_RECORD_MISSING: load_missing(l, it); return;
+	case SS_RECORD_LOG: load_log(l, it); return;
 	case KCD_SS_NONRUNNABLE_TASKS: load_still_tasks(l, it); return;
 	default: break;
 	}
@@ -683,6 +717,18 @@ enum gs_code rep_stream_read(const char *path, uint8_t **data_out, size_t *size_
 	return GS_OK;
 }
 
+enum gs_code rep_capture_parse(const char *name, const void *data, size_t size,
+			       struct rep_capture *out, struct gs_error *err)
+{
+	struct loader l = { .c = out };
+
+	*out = (struct rep_capture){ 0 };
+	enum gs_code rc = load(&l, name, data, size, err);
+	if (rc)
+		rep_capture_deinit(out);
+	return rc;
+}
+
 enum gs_code rep_capture_read(const char *path, struct rep_capture *out, struct gs_error *err)
 {
 	GS_FREE uint8_t *data = NULL;
@@ -694,12 +740,9 @@ enum gs_code rep_capture_read(const char *path, struct rep_capture *out, struct 
 	if (rc)
 		return rc;
 	inflate(&data, &size, damage, sizeof(damage));
-	struct loader l = { .c = out };
-	rc = load(&l, path, data, size, err);
-	if (rc) {
-		rep_capture_deinit(out);
+	rc = rep_capture_parse(path, data, size, out, err);
+	if (rc)
 		return rc;
-	}
 	if (damage[0]) {
 		out->damaged = true;
 		memcpy(out->damage, damage, sizeof(damage));
@@ -723,6 +766,8 @@ void rep_capture_deinit(struct rep_capture *c)
 	free(c->modules);
 	free(c->missing);
 	free(c->waits);
+	free(c->log);
+	free(c->contexts);
 	free(c->still_runnable);
 	free(c->still_waiting);
 	free(c->still_tasks);
@@ -786,6 +831,7 @@ const char *rep_missing_name(uint32_t what)
 		[SS_MISSING_IDLE] = "idle",	  [SS_MISSING_MORE] = "more",
 		[SS_MISSING_LATE] = "late",	  [SS_MISSING_ROOM] = "room",
 		[SS_MISSING_ASID] = "asid",	  [SS_MISSING_PAGE_TABLES] = "page-tables",
+		[SS_MISSING_LOG] = "log",
 	};
 
 	return name_of(names, ARRAY_SIZE(names), what);

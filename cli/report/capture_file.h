@@ -61,6 +61,8 @@ struct rep_thread {
 	struct ss_user_stack_record user; /* zeroed unless has_user */
 	size_t first_user_frame;	  /* in rep_capture.user_frames */
 	uint32_t user_frame_count;
+	bool has_context;
+	struct ss_thread_context_record context;
 };
 
 struct rep_task {
@@ -72,6 +74,7 @@ struct rep_task {
 	uint32_t thread_count;
 	size_t first_mapping; /* in rep_capture.mappings */
 	uint32_t mapping_count;
+	size_t context; /* in rep_capture.contexts, + 1; 0: none */
 
 	/* of a delta's; threads that are in none of the three are gone */
 	bool has_facts;	       /* pid, comm and so on are here; else they are as they were */
@@ -87,6 +90,8 @@ struct rep_capture {
 	uint64_t wall_us;
 	int32_t only_pid; /* of this process alone; -1: of all */
 	bool has_guest;	  /* else not one of ours */
+	bool has_system;
+	struct ss_system_record system; /* the message terminated */
 	struct ss_guest_record guest;
 	struct ss_times_record times;
 	struct kcd_duration_v2 duration;
@@ -101,9 +106,11 @@ struct rep_capture {
 	struct ss_module_record *modules;   /* ascending; names terminated */
 	struct ss_missing_record *missing;
 	struct rep_wait *waits;
+	struct ss_process_context_record *contexts; /* strings terminated */
+	struct ss_log_record *log; /* lines, as they are in the file; texts terminated */
 	size_t vcpu_count, task_count, thread_count, frame_count, user_frame_count, mapping_count,
 		symbol_count, missing_count;
-	size_t module_count, wait_count;
+	size_t module_count, wait_count, log_count, context_count;
 	bool has_waits; /* what threads wait for was looked at */
 
 	/* A delta has what changed since a time, and says of the rest that it is as it was. */
@@ -129,6 +136,15 @@ struct rep_capture {
  */
 GS_MUST_USE enum gs_code rep_capture_read(const char *path, struct rep_capture *out,
 					  struct gs_error *err);
+
+/**
+ * The same of a capture in memory.
+ *
+ * @param name  what messages call it
+ * @param data  borrowed for the call
+ */
+GS_MUST_USE enum gs_code rep_capture_parse(const char *name, const void *data, size_t size,
+					   struct rep_capture *out, struct gs_error *err);
 
 void rep_capture_deinit(struct rep_capture *c);
 

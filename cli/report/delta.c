@@ -291,6 +291,7 @@ static struct rep_thread *put_thread(struct rep_capture *o, const struct rep_cap
 	struct rep_thread *copy = &o->threads[o->thread_count++];
 
 	*copy = *t;
+	copy->has_context = false; /* of the base, and not of this time */
 	copy->first_frame = o->frame_count;
 	/* a lock has another owner by now, perhaps: what was waited for is not known any more */
 	copy->first_wait = copy->wait_count = 0;
@@ -361,6 +362,7 @@ static void put_task(struct merge *m, const struct rep_task *b, const struct rep
 	struct rep_task *t = &m->out.tasks[m->out.task_count++];
 
 	*t = d && (d->has_facts || !b) ? *d : *b;
+	t->context = 0; /* the base's, and not of this time */
 	t->first_thread = m->out.thread_count;
 	t->first_runnable = t->first_waiting = 0;
 	t->runnable_count = t->waiting_count = 0;
@@ -540,6 +542,8 @@ static bool put_rest(struct merge *m)
 	o->times = d->times;
 	o->duration = d->duration;
 	o->guest = b->guest;
+	o->system = d->system;
+	o->has_system = d->has_system;
 	o->only_pid = b->only_pid;
 	o->has_guest = true;
 	if (d->vcpu_count)

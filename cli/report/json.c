@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "cli/report/context.h"
 #include "cli/report/members.h"
 #include "cli/report/report.h"
+#include "cli/report/system.h"
 #include "cli/report/waits.h"
 #include "introspect/linux/linux.h"
 
@@ -128,6 +130,7 @@ static void write_capture(struct kcd_json *j, const struct rep_capture *c)
 	kcd_json_member_u64(j, "tasks", sum.processes);
 	kcd_json_member_u64(j, "threads", sum.threads);
 	write_kernel(j, c);
+	rep_json_system(j, c);
 	write_times(j, c);
 	kcd_json_object_end(j);
 }
@@ -322,6 +325,7 @@ void rep_json_thread(struct kcd_json *j, const struct rep_capture *c, const stru
 		kcd_json_key(j, "state");
 		kcd_json_null(j);
 	}
+	rep_json_thread_context(j, t);
 	rep_json_waits(j, c, t);
 	write_backtrace(j, c, t);
 	write_user_backtrace(j, c, t);
@@ -335,6 +339,7 @@ static void write_task(struct kcd_json *j, const struct rep_capture *c, const st
 	kcd_json_key(j, "ppid");
 	t->ppid >= 0 ? kcd_json_i64(j, t->ppid) : kcd_json_null(j);
 	kcd_json_member_string(j, "comm", t->comm);
+	rep_json_process_context(j, c, t);
 	kcd_json_key(j, "threads");
 	kcd_json_array_begin(j);
 	for (uint32_t i = 0; i < t->thread_count; i++)
@@ -368,6 +373,8 @@ bool rep_json(const struct rep_capture *c, FILE *to)
 		if (c->tasks[i].pid != 0)
 			write_task(&j, c, &c->tasks[i]);
 	kcd_json_array_end(&j);
+	if (c->log_count)
+		rep_json_log(&j, c);
 	bool ok = rep_json_deadlocks(&j, c);
 	kcd_json_object_end(&j);
 	return kcd_json_finish(&j) == KCD_OK && fflush(to) == 0 && ok;

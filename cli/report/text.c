@@ -7,8 +7,10 @@
 
 #include "base/util.h"
 #include "cli/cli.h"
+#include "cli/report/context.h"
 #include "cli/report/lines.h"
 #include "cli/report/report.h"
+#include "cli/report/system.h"
 #include "cli/report/waits.h"
 
 static void write_head(const struct rep_capture *c, FILE *to)
@@ -18,6 +20,7 @@ static void write_head(const struct rep_capture *c, FILE *to)
 	struct rep_shown s;
 	char taken[REP_TIME_TEXT], ram[CLI_TEXT_MAX], d[4][CLI_TEXT_MAX];
 
+	rep_put_panic(c, to);
 	fprintf(to, "Capture of %s", rep_time(c->wall_us, false, taken));
 	if (c->guest.vcpus)
 		fprintf(to, ": %s guest, %" PRIu32 " vCPU%s in %" PRIu32 " cluster%s, %s",
@@ -42,6 +45,7 @@ static void write_head(const struct rep_capture *c, FILE *to)
 		fprintf(to, ", before that %s", cli_format_duration(t->prior_ns, d[0]));
 	fputs(t->tries ? ")" : "", to);
 	fputc('\n', to);
+	rep_put_system(c, to);
 }
 
 static void write_hidden(const struct rep_capture *c, FILE *to)
@@ -100,10 +104,12 @@ static void write_task(const struct rep_capture *c, const struct rep_task *t, FI
 		if (is_first) {
 			fputc('\n', to);
 			rep_put_task(t, to);
+			rep_put_process_context(c, t, to);
 		}
 		is_first = false;
 		fputs("  ", to);
 		rep_put_thread(th, to);
+		rep_put_thread_context(th, to);
 		fputc('\n', to);
 		rep_put_waits(c, th, "    ", to);
 		rep_put_stack(c, th, "    ", to);
@@ -139,5 +145,9 @@ bool rep_text(const struct rep_capture *c, bool group, FILE *to)
 		for (size_t i = 0; i < c->task_count && !ferror(to); i++)
 			if ((c->tasks[i].pid == 0) == idle)
 				write_task(c, &c->tasks[i], to);
+	if (c->log_count) {
+		fputs("\nlog\n", to);
+		rep_put_log(c, "  ", to);
+	}
 	return fflush(to) == 0 && !ferror(to) && ok;
 }

@@ -14,9 +14,11 @@
  * each counted from its own place (struct kernel_symbol in include/linux/export.h and
  * kernel/module/internal.h, HAVE_ARCH_PREL32_RELOCATIONS: since 4.20).
  */
-static const char *const names[LNX_VARIABLES] = {
+static const char *const names[LNX_V_EXPORTED] = {
 	[LNX_V_ZONE_STAT] = "vm_zone_stat",
 	[LNX_V_NODE_STAT] = "vm_node_stat",
+	[LNX_V_LOAD] = "avenrun",
+	[LNX_V_TOTAL_PAGES] = "_totalram_pages",
 };
 
 /*
@@ -78,7 +80,7 @@ void lnx_data_look(struct lnx_finder *f, struct lnx_data_search *s, const uint8_
 		   size_t size, gpa_t at)
 {
 	lnx_build_id_look(piece, size, is_of_vdso, &(struct piece){ f, at }, f->k->build_id);
-	for (size_t n = 0; n < LNX_VARIABLES; n++) {
+	for (size_t n = 0; n < LNX_V_EXPORTED; n++) {
 		const size_t len = strlen(names[n]) + 1; /* up to its end */
 		const uint8_t *found = piece;
 
@@ -124,7 +126,7 @@ static bool look_for_entries(struct lnx_finder *f, const uint8_t *piece, size_t 
 
 		if (name - lowest > reach)
 			continue; /* nearly all */
-		for (size_t n = 0; n < LNX_VARIABLES; n++)
+		for (size_t n = 0; n < LNX_V_EXPORTED; n++)
 			for (uint32_t p = 0; p < s->places[n]; p++)
 				if (s->place[n][p] == name)
 					take_value(f, s, n, led_to(piece + i - 4, at.a + i - 4));
@@ -135,7 +137,7 @@ static bool look_for_entries(struct lnx_finder *f, const uint8_t *piece, size_t 
 void lnx_data_begin(struct lnx_finder *f, struct lnx_data_search *s)
 {
 	*s = (struct lnx_data_search){ .lowest = UINT64_MAX };
-	for (size_t n = 0; n < LNX_VARIABLES; n++)
+	for (size_t n = 0; n < LNX_V_EXPORTED; n++)
 		s->is_wanted[n] = kallsyms_find(&f->k->ks, names[n], &f->k->variable[n].a) != GS_OK;
 }
 
@@ -147,7 +149,7 @@ enum gs_code lnx_data_end(struct lnx_finder *f, struct lnx_data_search *s)
 	const uint64_t back = gs_min(s->highest - start, ENTRIES_REACH);
 	enum gs_code rc = lnx_scan(f, GPA(s->highest - back), GPA(s->highest), look_for_entries, s);
 
-	for (size_t n = 0; n < LNX_VARIABLES; n++)
+	for (size_t n = 0; n < LNX_V_EXPORTED; n++)
 		if (s->is_wanted[n])
 			f->k->variable[n] = GVA(s->is_unclear[n] ? 0 : s->value[n]);
 	return rc;

@@ -84,12 +84,12 @@ struct lnx_range lnx_rodata(const struct lnx_kernel *k);
 
 /** The search for variables, and for the build id. */
 struct lnx_data_search {
-	bool is_wanted[LNX_VARIABLES];
-	uint64_t place[LNX_VARIABLES][LNX_PLACES_MAX]; /* guest-physical, of the name */
-	uint32_t places[LNX_VARIABLES];
-	uint64_t lowest, highest;      /* of all of these; highest 0: there are none */
-	uint64_t value[LNX_VARIABLES]; /* 0: none yet */
-	bool is_unclear[LNX_VARIABLES];
+	bool is_wanted[LNX_V_EXPORTED];
+	uint64_t place[LNX_V_EXPORTED][LNX_PLACES_MAX]; /* guest-physical, of the name */
+	uint32_t places[LNX_V_EXPORTED];
+	uint64_t lowest, highest;	/* of all of these; highest 0: there are none */
+	uint64_t value[LNX_V_EXPORTED]; /* 0: none yet */
+	bool is_unclear[LNX_V_EXPORTED];
 };
 
 /**
@@ -112,6 +112,12 @@ void lnx_data_look(struct lnx_finder *f, struct lnx_data_search *s, const uint8_
 
 /** Make of it what there is: what was not found is left out. @return GS_OK; GS_ENOSPC, with f->err */
 GS_MUST_USE enum gs_code lnx_data_end(struct lnx_finder *f, struct lnx_data_search *s);
+
+/**
+ * Find variables that neither the symbol table nor an export names, in the functions that use them. What
+ * is not found is left out.
+ */
+void lnx_find_variables(struct lnx_kernel *k, struct lnx_view *v);
 
 /** The number in VMCOREINFO's line "@p key=". @return false: no such line, or no number */
 GS_MUST_USE bool lnx_vmcoreinfo_number(const struct lnx_hints *hints, const char *key,

@@ -23,8 +23,18 @@ struct lnx_range {
 #define LNX_RUNQUEUES_MAX    8
 #define LNX_MODULE_LISTS_MAX 8
 
-/* Variables that are read by name; data.c has the names. */
-enum lnx_variable { LNX_V_ZONE_STAT, LNX_V_NODE_STAT, LNX_VARIABLES };
+/* Variables that are read by name: those that modules may use (data.c), then others (variable.c). */
+enum lnx_variable {
+	LNX_V_ZONE_STAT,
+	LNX_V_NODE_STAT,
+	LNX_V_LOAD,
+	LNX_V_TOTAL_PAGES,
+	LNX_V_EXPORTED, /* how many of that kind */
+	LNX_V_TAINT = LNX_V_EXPORTED,
+	LNX_V_PANIC_CPU,
+	LNX_V_LOG,
+	LNX_VARIABLES
+};
 
 #define LNX_OVERFLOW_STACK UINT64_C(4096) /* OVERFLOW_STACK_SIZE, asm/memory.h */
 
@@ -106,8 +116,15 @@ static inline bool lnx_range_has(struct lnx_range r, uint64_t address)
 	return address >= r.start && address < r.end;
 }
 
+/** The run queue of a CPU: of the places that may be it, the one that leads to an idle task. @return GS_OK, GS_ENOENT */
+GS_MUST_USE enum gs_code lnx_runqueue(struct lnx_view *v, uint64_t tpidr_el1, gva_t *rq_out,
+				      gva_t *idle_out);
+
 /** Where a kernel address leads. @return GS_OK; GS_EFAULT (counted by reason in the view) */
 GS_MUST_USE enum gs_code lnx_translate(struct lnx_view *v, gva_t va, gpa_t *pa_out);
+
+/** Copy a terminated string, a piece at a time. @return GS_OK; GS_EFAULT; GS_EMALFORMED: it has no end within @p room */
+GS_MUST_USE enum gs_code lnx_read_string(struct lnx_view *v, gva_t at, char *text, size_t room);
 
 /*
  * Whether an address can be an instruction of the kernel: image text, or mapped executable

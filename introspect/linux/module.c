@@ -19,7 +19,6 @@
 
 /* Read at once; half of what a stack frame may have. */
 #define SYMBOLS_AT_ONCE 40
-#define NAME_AT_ONCE	UINT64_C(64)
 
 static bool has(const struct lnx_kernel *k, enum lnx_member m, uint32_t size)
 {
@@ -362,22 +361,6 @@ void lnx_module_symbols_deinit(struct lnx_module_symbols *s)
 	*s = (struct lnx_module_symbols){ 0 };
 }
 
-/* A terminated string, read a piece at a time: what is behind its end may not be there. */
-static enum gs_code read_name(struct lnx_view *v, gva_t at, char *name, size_t room)
-{
-	for (size_t n = 0; n < room;) {
-		size_t piece = (size_t)gs_min(room - n, NAME_AT_ONCE - at.a % NAME_AT_ONCE);
-
-		if (lnx_read(v, at, name + n, piece))
-			return GS_EFAULT;
-		if (memchr(name + n, '\0', piece))
-			return GS_OK;
-		n += piece;
-		at.a += piece;
-	}
-	return GS_EMALFORMED;
-}
-
 /* Number of symbols up to @p address. */
 static uint32_t upper_bound(const struct lnx_module_symbols *s, uint64_t address)
 {
@@ -414,6 +397,6 @@ enum gs_code lnx_module_symbol_at(struct lnx_view *v, const struct lnx_module *m
 		(struct lnx_symbol){ .start = value, .size = start + size - value, .type = 't' };
 	if (next < s->count && s->symbol[next].value - start < size)
 		symbol_out->size = s->symbol[next].value - value;
-	return read_name(v, GVA(s->strtab.a + s->symbol[at].name), symbol_out->name,
-			 sizeof(symbol_out->name));
+	return lnx_read_string(v, GVA(s->strtab.a + s->symbol[at].name), symbol_out->name,
+			       sizeof(symbol_out->name));
 }

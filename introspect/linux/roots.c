@@ -236,5 +236,6 @@ enum gs_code lnx_find_roots(struct lnx_finder *f)
 	find_percpu(k, &v);
 	find_runqueues(k, &v);
 	find_module_list(k, &v);
+	lnx_find_variables(k, &v);
 	return find_init_task(f, &v);
 }

@@ -279,17 +279,26 @@ static bool idle_of(struct lnx_view *v, gva_t rq, gva_t *task_out)
 	return true;
 }
 
-enum gs_code lnx_idle_task(struct lnx_view *v, uint64_t tpidr_el1, gva_t *task_out)
+enum gs_code lnx_runqueue(struct lnx_view *v, uint64_t tpidr_el1, gva_t *rq_out, gva_t *idle_out)
 {
 	const struct lnx_kernel *k = v->k;
 
 	if (!has(k, LNX_M_RQ_IDLE))
 		return GS_ENOENT;
 	/* modulo 2^64, as the kernel adds them */
-	for (uint32_t i = 0; i < k->runqueues_count; i++)
-		if (idle_of(v, GVA(k->runqueues[i].a + tpidr_el1), task_out))
+	for (uint32_t i = 0; i < k->runqueues_count; i++) {
+		*rq_out = GVA(k->runqueues[i].a + tpidr_el1);
+		if (idle_of(v, *rq_out, idle_out))
 			return GS_OK;
+	}
 	return GS_ENOENT;
+}
+
+enum gs_code lnx_idle_task(struct lnx_view *v, uint64_t tpidr_el1, gva_t *task_out)
+{
+	gva_t rq;
+
+	return lnx_runqueue(v, tpidr_el1, &rq, task_out);
 }
 
 /*

@@ -193,6 +193,24 @@ enum gs_code lnx_read_u32(struct lnx_view *v, gva_t va, uint32_t *value_out)
 	return lnx_read(v, va, value_out, sizeof(*value_out));
 }
 
+/* What is behind a string's end may not be there. */
+#define STRING_AT_ONCE UINT64_C(64)
+
+enum gs_code lnx_read_string(struct lnx_view *v, gva_t at, char *text, size_t room)
+{
+	for (size_t n = 0; n < room;) {
+		size_t piece = (size_t)gs_min(room - n, STRING_AT_ONCE - at.a % STRING_AT_ONCE);
+
+		if (lnx_read(v, at, text + n, piece))
+			return GS_EFAULT;
+		if (memchr(text + n, '\0', piece))
+			return GS_OK;
+		n += piece;
+		at.a += piece;
+	}
+	return GS_EMALFORMED;
+}
+
 bool lnx_is_text(struct lnx_view *v, uint64_t address)
 {
 	const struct lnx_tlb_entry *e;

@@ -8,6 +8,7 @@
 #include "introspect/stackshot/memory.h"
 #include "introspect/stackshot/modules.h"
 #include "introspect/stackshot/request.h"
+#include "introspect/stackshot/system.h"
 #include "kcdata/stackshot_types.h"
 
 /* Head and tail without their arrays: definitions of our types and some twenty small records. */
@@ -253,6 +254,7 @@ static enum kcd_code write_head(struct kcd_writer *w, const struct ss_engine *e)
 	TRY(kcd_append(w, KCD_TYPE_USECS_SINCE_EPOCH, &t->wall_us, sizeof(t->wall_us)));
 	TRY(ss_write_page_counts(w, t));
 	TRY(kcd_append(w, SS_RECORD_GUEST, &guest, sizeof(guest)));
+	TRY(ss_write_system(w, e));
 	return kcd_append_array(w, SS_RECORD_VCPU, g->vcpu_count, sizeof(t->vcpu[0]), t->vcpu);
 }
 
@@ -366,6 +368,7 @@ static enum kcd_code write_tail(struct kcd_writer *w, const struct ss_engine *e,
 	if (names->modules.count)
 		TRY(kcd_append_array(w, SS_RECORD_MODULE, names->modules.count,
 				     sizeof(names->modules.record[0]), names->modules.record));
+	TRY(ss_write_log(w, e));
 	if (t->missing_listed)
 		TRY(kcd_append_array(w, SS_RECORD_MISSING, t->missing_listed, sizeof(t->missing[0]),
 				     t->missing));
@@ -419,7 +422,7 @@ static enum gs_code build(const struct ss_engine *e, const struct symbols *names
 		      e->s->g->vcpu_count * sizeof(t->vcpu[0]) +
 		      names->short_count * sizeof(names->shorts[0]) +
 		      names->long_count * sizeof(names->longs[0]) +
-		      names->modules.count * sizeof(names->modules.record[0]) +
+		      names->modules.count * sizeof(names->modules.record[0]) + ss_log_size(e) +
 		      t->missing_listed * sizeof(t->missing[0]);
 	struct kcd_writer w;
 	GS_FREE uint8_t *data = malloc(size);

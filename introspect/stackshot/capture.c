@@ -7,9 +7,11 @@
 
 #include "base/clock.h"
 #include "introspect/stackshot/capture.h"
+#include "introspect/stackshot/linux_context.h"
 #include "introspect/stackshot/memory.h"
 #include "introspect/stackshot/modules.h"
 #include "introspect/stackshot/request.h"
+#include "introspect/stackshot/system.h"
 #include "introspect/stackshot/user.h"
 #include "kcdata/stackshot_types.h"
 
@@ -124,9 +126,12 @@ static enum gs_code prepare_storage(struct ss_engine *e, const struct ss_request
 
 	if (ss_engine_reserve_tasks(e, gs_max(TASKS_MIN, s->last_tasks + s->last_tasks / 4)))
 		return gs_fail(err, GS_ENOSPC, "out of memory for the list of tasks");
+	if (ss_log_reserve(&e->log, q->flags))
+		return gs_fail(err, GS_ENOSPC, "out of memory for the kernel's log");
 	uint64_t threads = ss_expect(e);
-	uint64_t size = threads * (BYTES_PER_THREAD + ss_user_room(q)) +
-			e->expected.process_count * BYTES_PER_PROCESS;
+	uint64_t size =
+		threads * (BYTES_PER_THREAD + ss_user_room(q) + ss_context_room_thread(q)) +
+		e->expected.process_count * (BYTES_PER_PROCESS + ss_context_room_process(q));
 
 	size = gs_max(size, gs_max(s->last_records, ss_memory_room(q)));
 	size = gs_max(size + size / 100 * SLACK_PERCENT, gs_max(RECORDS_MIN, q->size_hint));
@@ -177,8 +182,9 @@ static void get_ready(struct ss_engine *e, const struct ss_request *q, const cha
 	(void)ss_context_setup(&e->context, say_deadline(e->s->g, q));
 	memset(&e->t, 0, sizeof(e->t));
 	e->t.request = q;
-	e->t.honoured = (q->flags & ~SS_MEMORY_FLAGS) | KCD_SS_KCDATA_FORMAT;
+	e->t.honoured = (q->flags & ~(SS_MEMORY_FLAGS | SS_SYSTEM_FLAGS)) | KCD_SS_KCDATA_FORMAT;
 	e->why_no_kernel = why;
+	e->log.used = 0;
 	ss_modules_expect(e);
 	ss_storage_reset(&e->storage);
 	ss_queues_reset(&e->queues);
@@ -278,7 +284,7 @@ static void remember_locked(struct ss_session *s)
 {
 	const struct ss_engine *e = &s->ordinary;
 
-	if (e->t.request->pid != SS_PID_ALL)
+	if (e->t.request->pid != SS_PID_ALL || (e->t.request->flags & SS_NO_PROCESSES))
 		return;
 	s->last_tasks = e->t.longest;
 	/* a delta is small; the next full capture is not */

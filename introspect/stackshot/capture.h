@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "introspect/linux/linux.h"
+#include "introspect/linux/system.h"
 #include "introspect/stackshot/context.h"
 #include "introspect/stackshot/history.h"
 #include "introspect/stackshot/missing.h"
@@ -45,6 +46,8 @@ struct ss_try {
 	uint32_t head_notes;	     /* of what is missing in no item */
 	uint64_t honoured;	     /* flags of the request that were, and those that always are */
 	struct lnx_page_counts pages;
+	struct lnx_system system;
+	bool has_system;    /* was read */
 	bool has_load_info; /* is recorded */
 	bool has_unseen;    /* a process was not looked at: the one that is asked for, maybe */
 	bool kernel_changed;
@@ -61,6 +64,13 @@ struct ss_try {
 	uint32_t missing_listed;
 	struct ss_missing_record missing[SS_MISSING_LISTED];
 	uint64_t reads, bytes, faults[A64_FAULTS], fault_ns;
+};
+
+/** Lines of the kernel's log. */
+struct ss_log {
+	struct ss_pages pages;
+	struct ss_log_record *line; /* room, of which the last used ones are in use */
+	uint32_t room, used;
 };
 
 /** Everything that a capture works with: there is one for ordinary captures, and one for panics. */
@@ -82,6 +92,7 @@ struct ss_engine {
 	struct ss_pages *worker_pages;
 	struct ss_pool *pool; /* of all workers but the first */
 	struct ss_expected expected, before;
+	struct ss_log log;
 	struct lnx_modules modules; /* as they were shortly before the stop */
 	struct ss_try t;
 };
@@ -137,6 +148,12 @@ void ss_expected_deinit(struct ss_expected *x);
  *         GS_EBUSY: stood aside for a panic capture
  */
 GS_MUST_USE enum gs_code ss_collect(struct ss_engine *e);
+
+/** Whether the deadline has passed: what was read after it is not to be believed. */
+bool ss_is_late(const struct ss_engine *e);
+
+/** Note that something is missing in no item. */
+void ss_note_head(struct ss_engine *e, struct ss_note note);
 
 /** Instead of it, when the guest could not be stopped: let the workers go. */
 void ss_collect_nothing(struct ss_engine *e);

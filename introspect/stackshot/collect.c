@@ -5,10 +5,11 @@
 #include "base/clock.h"
 #include "introspect/stackshot/capture.h"
 #include "introspect/stackshot/memory.h"
+#include "introspect/stackshot/system.h"
 
 /* --- what is missing in no item --- */
 
-static void note_head(struct ss_engine *e, struct ss_note note)
+void ss_note_head(struct ss_engine *e, struct ss_note note)
 {
 	note.item = 0; /* before those of all items */
 	note.seq = e->t.head_notes++;
@@ -111,16 +112,16 @@ static void find_current(struct ss_engine *e, uint32_t i)
 	if (r->state == SS_VCPU_OFF)
 		return;
 	if (r->state == SS_VCPU_UNKNOWN) {
-		note_head(e, (struct ss_note){ .what = SS_MISSING_CURRENT,
-					       .why = SS_WHY_NO_REGISTERS,
-					       .a = i });
+		ss_note_head(e, (struct ss_note){ .what = SS_MISSING_CURRENT,
+						  .why = SS_WHY_NO_REGISTERS,
+						  .a = i });
 		return;
 	}
 	if (lnx_vcpu_current(v, regs, &address) || lnx_task_read(v, address, &task)) {
-		note_head(e, (struct ss_note){ .what = SS_MISSING_CURRENT,
-					       .why = SS_WHY_NO_CURRENT,
-					       .address = regs->sp_el0,
-					       .a = i });
+		ss_note_head(e, (struct ss_note){ .what = SS_MISSING_CURRENT,
+						  .why = SS_WHY_NO_CURRENT,
+						  .address = regs->sp_el0,
+						  .a = i });
 		return;
 	}
 	add_current(&e->t, address, i);
@@ -213,25 +214,40 @@ static enum gs_code put_processes(struct ss_engine *e, uint32_t *own_out)
 		return rc;
 	e->t.has_unseen = rc != GS_OK;
 	if (rc)
-		note_head(e, (struct ss_note){ .what = SS_MISSING_TASKS,
-					       .why = SS_WHY_PROCESS_LIST,
-					       .address = l.n ? e->processes[l.n - 1].a : 0,
-					       .a = l.n,
-					       .b = rc });
+		ss_note_head(e, (struct ss_note){ .what = SS_MISSING_TASKS,
+						  .why = SS_WHY_PROCESS_LIST,
+						  .address = l.n ? e->processes[l.n - 1].a : 0,
+						  .a = l.n,
+						  .b = rc });
 	return GS_OK;
+}
+
+/* By the calling thread when its other work is done: helpers may still have some. */
+static enum gs_code read_log(struct ss_engine *e)
+{
+	enum gs_code rc = ss_log_read(e);
+
+	return rc == GS_ETIMEDOUT ? GS_OK : rc;
 }
 
 static enum gs_code collect_tasks(struct ss_engine *e)
 {
 	struct ss_worker *w = e->worker[0];
 	uint64_t start = gs_clock_ns();
-	uint32_t own;
-	enum gs_code rc = put_processes(e, &own);
+	uint32_t own = SS_NO_ITEM;
+	enum gs_code rc = GS_OK;
+
+	if (!(e->t.request->flags & SS_NO_PROCESSES))
+		rc = put_processes(e, &own);
+	else
+		ss_queues_close(&e->queues);
 
 	e->t.walk_ns = gs_clock_ns() - start;
-	if (!rc && e->t.request->pid == SS_PID_ALL)
+	if (!rc && e->t.items && e->t.request->pid == SS_PID_ALL)
 		rc = ss_worker_do_idle(w);
-	return rc ? rc : ss_worker_run(w, own);
+	if (!rc)
+		rc = ss_worker_run(w, own);
+	return rc ? rc : read_log(e);
 }
 
 /* --- all of it --- */
@@ -242,19 +258,20 @@ static enum gs_code collect(struct ss_engine *e)
 
 	read_registers(e);
 	if (!k) {
-		note_head(e,
-			  (struct ss_note){ .what = SS_MISSING_KERNEL, .why = SS_WHY_NO_KERNEL });
+		ss_note_head(
+			e, (struct ss_note){ .what = SS_MISSING_KERNEL, .why = SS_WHY_NO_KERNEL });
 		return GS_OK;
 	}
 	if (!lnx_kernel_is_current(k, e->s->g)) {
 		/* shown only if it goes on changing: the capture is repeated after a new search */
 		e->t.kernel_changed = true;
-		note_head(e,
-			  (struct ss_note){ .what = SS_MISSING_KERNEL, .why = SS_WHY_KERNEL_GONE });
+		ss_note_head(e, (struct ss_note){ .what = SS_MISSING_KERNEL,
+						  .why = SS_WHY_KERNEL_GONE });
 		return GS_OK;
 	}
 	find_currents(e);
 	ss_memory_begin(e);
+	ss_system_read(e);
 	e->item[0] = (struct ss_item){ .task = lnx_init_task(k) };
 	e->t.setup_ns = gs_clock_ns() - e->t.start_ns;
 	if (!ss_context_run(&e->context))
@@ -314,11 +331,11 @@ static void note_late(struct ss_engine *e, uint32_t processes)
 	/* only a fixed engine goes on without room, and it has one worker */
 	const bool no_room = e->worker[0]->no_room;
 
-	note_head(e, (struct ss_note){ .what = no_room ? SS_MISSING_ROOM : SS_MISSING_LATE,
-				       .why = no_room ? SS_WHY_NO_ROOM_PROCESSES
-						      : SS_WHY_LATE_PROCESSES,
-				       .count = processes,
-				       .a = processes });
+	ss_note_head(e, (struct ss_note){ .what = no_room ? SS_MISSING_ROOM : SS_MISSING_LATE,
+					  .why = no_room ? SS_WHY_NO_ROOM_PROCESSES
+							 : SS_WHY_LATE_PROCESSES,
+					  .count = processes,
+					  .a = processes });
 }
 
 static void sum_items(struct ss_engine *e)
@@ -362,6 +379,7 @@ void ss_collect_results(struct ss_engine *e)
 		t->longest = (uint32_t)gs_max(t->longest, e->worker[i]->longest);
 	}
 	ss_memory_end(e);
+	ss_system_end(e);
 	gather_notes(e);
 	sum_items(e);
 	struct ss_notes *notes = &e->worker[0]->notes;

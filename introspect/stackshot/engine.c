@@ -63,6 +63,7 @@ void ss_engine_deinit(struct ss_engine *e)
 	ss_pages_release(&e->item_pages);
 	ss_queues_release(&e->queues);
 	ss_storage_release(&e->storage);
+	ss_pages_release(&e->log.pages);
 	ss_expected_deinit(&e->expected);
 	ss_expected_deinit(&e->before);
 }

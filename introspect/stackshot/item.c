@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "introspect/stackshot/capture.h"
+#include "introspect/stackshot/linux_context.h"
 #include "introspect/stackshot/memory.h"
 #include "introspect/stackshot/user.h"
 
@@ -216,6 +217,8 @@ static enum gs_code write_end(struct ss_worker *w, struct ss_item *item,
 		return rc;
 	if (!cut)
 		rc = write_mappings(w, item, leader);
+	if (!rc && !cut)
+		rc = ss_write_process_context(w, leader);
 	if (!rc)
 		rc = ss_write_memory(w, item, leader, w->mm, cut);
 	w->latency.pmap_latency += ss_lap(w);

@@ -24,8 +24,7 @@ uint64_t ss_memory_room(const struct ss_request *q)
 
 /* --- of the whole guest --- */
 
-/* What was read after the deadline is not to be believed. */
-static bool is_late(const struct ss_engine *e)
+bool ss_is_late(const struct ss_engine *e)
 {
 	return e->context.deadline_ns && gs_clock_ns() >= e->context.deadline_ns;
 }
@@ -45,7 +44,7 @@ void ss_memory_begin(struct ss_engine *e)
 	if (lnx_knows_user_stacks(k))
 		can |= SS_USER_STACKS;
 	if ((t->request->flags & KCD_SS_GET_GLOBAL_MEM_STATS) && lnx_knows_page_counts(k) &&
-	    !lnx_page_counts_read(&e->worker[0]->v, &t->pages) && !is_late(e))
+	    !lnx_page_counts_read(&e->worker[0]->v, &t->pages) && !ss_is_late(e))
 		can |= KCD_SS_GET_GLOBAL_MEM_STATS;
 	t->honoured |= t->request->flags & can;
 }

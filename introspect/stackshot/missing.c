@@ -141,6 +141,10 @@ static void explain(const struct ss_note *n, const char *kernel, char *out, size
 	case SS_WHY_NO_ROOM_MAPPINGS:
 		(void)snprintf(out, size, "the buffer was full before the mappings of %s", comm);
 		break;
+	case SS_WHY_NO_LOG:
+		(void)snprintf(out, size, "the kernel's log could not be read: %s", code);
+		break;
+	case SS_WHY_EMPTY_LOG: (void)snprintf(out, size, "the kernel's log has no message"); break;
 	case SS_WHY_NO_ROOM_TABLES:
 		(void)snprintf(out, size, "the buffer was full after %" PRIu64 " page tables of %s",
 			       n->a, comm);

@@ -40,6 +40,8 @@ enum ss_why {
 	SS_WHY_LATE_TABLES,	  /* comm; a: tables before */
 	SS_WHY_NO_ROOM_TABLES,	  /* comm; a: tables before */
 	SS_WHY_NO_ROOM_MAPPINGS,  /* comm */
+	SS_WHY_NO_LOG,		  /* b: enum gs_code */
+	SS_WHY_EMPTY_LOG,
 };
 
 struct ss_note {

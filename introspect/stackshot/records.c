@@ -118,6 +118,45 @@ static const struct kcd_field module_fields[] = {
 	KCD_FIELD(struct ss_module_record, reserved),
 };
 
+static const struct kcd_field system_fields[] = {
+	KCD_FIELD_FLAGS(struct ss_system_record, known, "known", HEX),
+	KCD_FIELD(struct ss_system_record, panic_cpu),
+	KCD_FIELD_FLAGS(struct ss_system_record, taint, "taint", HEX),
+	KCD_FIELD(struct ss_system_record, uptime_ns),
+	KCD_FIELD(struct ss_system_record, load),
+	KCD_FIELD(struct ss_system_record, total_pages),
+	KCD_FIELD(struct ss_system_record, free_pages),
+	KCD_FIELD(struct ss_system_record, file_pages),
+	KCD_FIELD(struct ss_system_record, panic),
+};
+
+static const struct kcd_field log_fields[] = {
+	KCD_FIELD(struct ss_log_record, seq),
+	KCD_FIELD(struct ss_log_record, time_ns),
+	KCD_FIELD_FLAGS(struct ss_log_record, caller, "caller", HEX),
+	KCD_FIELD(struct ss_log_record, part),
+	KCD_FIELD(struct ss_log_record, facility),
+	KCD_FIELD_FLAGS(struct ss_log_record, level_flags, "level_flags", HEX),
+	KCD_FIELD(struct ss_log_record, text),
+};
+
+static const struct kcd_field process_context_fields[] = {
+	KCD_FIELD_FLAGS(struct ss_process_context_record, known, "known", HEX),
+	KCD_FIELD(struct ss_process_context_record, namespace),
+	KCD_FIELD_FLAGS(struct ss_process_context_record, pending, "pending", HEX),
+	KCD_FIELD(struct ss_process_context_record, cgroup),
+	KCD_FIELD_FLAGS(struct ss_process_context_record, command, "command", HEX),
+};
+
+static const struct kcd_field thread_context_fields[] = {
+	KCD_FIELD_FLAGS(struct ss_thread_context_record, known, "known", HEX),
+	KCD_FIELD(struct ss_thread_context_record, on_rq),
+	KCD_FIELD(struct ss_thread_context_record, vruntime),
+	KCD_FIELD_FLAGS(struct ss_thread_context_record, cfs_rq, "cfs_rq", HEX),
+	KCD_FIELD_FLAGS(struct ss_thread_context_record, pending, "pending", HEX),
+	KCD_FIELD_FLAGS(struct ss_thread_context_record, blocked, "blocked", HEX),
+};
+
 static const struct kcd_field missing_fields[] = {
 	KCD_FIELD(struct ss_missing_record, what),
 	KCD_FIELD(struct ss_missing_record, count),
@@ -183,6 +222,12 @@ static const struct kcd_type types[] = {
 	KCD_STRUCT_TYPE(SS_RECORD_WAIT, "WAIT", "gs_wait", wait_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_USER_STACK, "USER_STACK", "gs_user_stack", user_stack_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_MAPPING, "MAPPING", "gs_mapping", mapping_fields),
+	KCD_STRUCT_TYPE(SS_RECORD_SYSTEM, "LINUX_SYSTEM", "gs_linux_system", system_fields),
+	KCD_STRUCT_TYPE(SS_RECORD_LOG, "KERNEL_LOG", "gs_kernel_log", log_fields),
+	KCD_STRUCT_TYPE(SS_RECORD_PROCESS_CONTEXT, "PROCESS_CONTEXT", "gs_process_context",
+			process_context_fields),
+	KCD_STRUCT_TYPE(SS_RECORD_THREAD_CONTEXT, "THREAD_CONTEXT", "gs_thread_context",
+			thread_context_fields),
 };
 
 const struct kcd_schema ss_schema = { types, ARRAY_SIZE(types), NULL };

@@ -21,19 +21,23 @@
 #define SS_RECORD_BASE UINT32_C(0x47530000) /* "GS" in the upper half */
 
 enum ss_record {
-	SS_RECORD_GUEST = SS_RECORD_BASE + 1,	    /* G   struct ss_guest_record */
-	SS_RECORD_VCPU = SS_RECORD_BASE + 2,	    /* G[] struct ss_vcpu_record */
-	SS_RECORD_TASK = SS_RECORD_BASE + 3,	    /* T   struct ss_task_record */
-	SS_RECORD_THREAD = SS_RECORD_BASE + 4,	    /* H   struct ss_thread_record */
-	SS_RECORD_FRAME_KIND = SS_RECORD_BASE + 5,  /* H[] struct ss_frame_kind_record */
-	SS_RECORD_SYMBOL = SS_RECORD_BASE + 6,	    /* G[] struct ss_symbol_record */
-	SS_RECORD_LONG_SYMBOL = SS_RECORD_BASE + 7, /* G[] struct ss_long_symbol_record */
-	SS_RECORD_MISSING = SS_RECORD_BASE + 8,	    /* G[] struct ss_missing_record */
-	SS_RECORD_TIMES = SS_RECORD_BASE + 9,	    /* G   struct ss_times_record */
-	SS_RECORD_MODULE = SS_RECORD_BASE + 10,	    /* G[] struct ss_module_record */
-	SS_RECORD_WAIT = SS_RECORD_BASE + 11,	    /* H[] struct ss_wait_record */
-	SS_RECORD_USER_STACK = SS_RECORD_BASE + 20, /* H   struct ss_user_stack_record */
-	SS_RECORD_MAPPING = SS_RECORD_BASE + 21,    /* T[] struct ss_mapping_record */
+	SS_RECORD_GUEST = SS_RECORD_BASE + 1,		 /* G   struct ss_guest_record */
+	SS_RECORD_VCPU = SS_RECORD_BASE + 2,		 /* G[] struct ss_vcpu_record */
+	SS_RECORD_TASK = SS_RECORD_BASE + 3,		 /* T   struct ss_task_record */
+	SS_RECORD_THREAD = SS_RECORD_BASE + 4,		 /* H   struct ss_thread_record */
+	SS_RECORD_FRAME_KIND = SS_RECORD_BASE + 5,	 /* H[] struct ss_frame_kind_record */
+	SS_RECORD_SYMBOL = SS_RECORD_BASE + 6,		 /* G[] struct ss_symbol_record */
+	SS_RECORD_LONG_SYMBOL = SS_RECORD_BASE + 7,	 /* G[] struct ss_long_symbol_record */
+	SS_RECORD_MISSING = SS_RECORD_BASE + 8,		 /* G[] struct ss_missing_record */
+	SS_RECORD_TIMES = SS_RECORD_BASE + 9,		 /* G   struct ss_times_record */
+	SS_RECORD_MODULE = SS_RECORD_BASE + 10,		 /* G[] struct ss_module_record */
+	SS_RECORD_WAIT = SS_RECORD_BASE + 11,		 /* H[] struct ss_wait_record */
+	SS_RECORD_USER_STACK = SS_RECORD_BASE + 20,	 /* H   struct ss_user_stack_record */
+	SS_RECORD_MAPPING = SS_RECORD_BASE + 21,	 /* T[] struct ss_mapping_record */
+	SS_RECORD_SYSTEM = SS_RECORD_BASE + 30,		 /* G   struct ss_system_record */
+	SS_RECORD_LOG = SS_RECORD_BASE + 31,		 /* G[] struct ss_log_record */
+	SS_RECORD_PROCESS_CONTEXT = SS_RECORD_BASE + 32, /* T struct ss_process_context_record */
+	SS_RECORD_THREAD_CONTEXT = SS_RECORD_BASE + 33,	 /* H struct ss_thread_context_record */
 };
 
 /** The guest and its kernel; the latter's fields are 0 when it was not found. */
@@ -174,6 +178,53 @@ struct ss_module_record {
 	uint32_t reserved;
 };
 
+#define SS_PANIC_MESSAGE 256
+
+/** The kernel as a whole. What is not in known (enum lnx_system_known) is 0. */
+struct ss_system_record {
+	uint32_t known;
+	int32_t panic_cpu; /* Linux' number of it; -1: it has not panicked, or that is not known */
+	uint64_t taint;	   /* as /proc/sys/kernel/tainted */
+	uint64_t uptime_ns;
+	uint64_t load[3]; /* averages of 1, 5 and 15 minutes, times 2048 */
+	uint64_t total_pages, free_pages, file_pages;
+	char panic[SS_PANIC_MESSAGE]; /* "": none was found */
+};
+
+#define SS_LOG_TEXT 104
+
+/** A line of the kernel's log, or a part of a long one: these follow one another, with one number. */
+struct ss_log_record {
+	uint64_t seq;
+	uint64_t time_ns; /* since boot */
+	uint32_t caller;  /* number of the thread; with bit 31 of the CPU */
+	uint16_t part;	  /* 0, 1, … */
+	uint8_t facility;
+	uint8_t level_flags; /* bits 2:0 level, 0 (emergency) … 7 (debug); 7:3 enum printk_info_flags */
+	char text[SS_LOG_TEXT];
+};
+
+#define SS_CGROUP_PATH 192
+#define SS_COMMAND     192
+#define SS_NAMESPACES  7
+
+/** What a process stands in. What is not in known (enum lnx_process_known) is 0. */
+struct ss_process_context_record {
+	uint32_t known;
+	uint32_t namespace[SS_NAMESPACES]; /* inode numbers, by enum lnx_namespace */
+	uint64_t pending;		   /* signals of the process: bit n is signal n + 1 */
+	char cgroup[SS_CGROUP_PATH];	   /* cut at the beginning, then without '/' */
+	uint8_t command[SS_COMMAND];	   /* arguments, each terminated; the rest is 0 */
+};
+
+/** What a thread stands in. What is not in known (enum lnx_thread_known) is 0. */
+struct ss_thread_context_record {
+	uint32_t known;
+	uint32_t on_rq;		   /* 1: on its CPU's run queue */
+	uint64_t vruntime, cfs_rq; /* of the fair class: where in which queue */
+	uint64_t pending, blocked; /* signals: bit n is signal n + 1 */
+};
+
 enum ss_missing {
 	SS_MISSING_KERNEL = 1,	/* no kernel found: registers only */
 	SS_MISSING_TASKS = 2,	/* the list of all processes breaks off */
@@ -187,6 +238,7 @@ enum ss_missing {
 	SS_MISSING_ROOM = 10,	/* the same for want of room in a panic capture's buffer */
 	SS_MISSING_ASID = 11,	/* the ASID of a process */
 	SS_MISSING_PAGE_TABLES = 12, /* count page tables of a process, or all from some one on */
+	SS_MISSING_LOG = 30,	     /* the kernel's log */
 };
 
 /** Something that should be in the capture and is not. */

@@ -49,6 +49,9 @@ static const struct {
 	{ KCD_SS_SKIP_EXCLAVES, "SKIP_EXCLAVES", "Linux has no exclaves" },
 	{ SS_LATENCY_INFO, "LATENCY_INFO", NULL },
 	{ SS_USER_STACKS, "USER_STACKS", NULL },
+	{ SS_CONTEXT, "CONTEXT", NULL },
+	{ SS_KERNEL_LOG, "KERNEL_LOG", NULL },
+	{ SS_NO_PROCESSES, "NO_PROCESSES", NULL },
 };
 
 uint64_t ss_request_flag(const char *name)
@@ -115,6 +118,13 @@ static enum gs_code check_combinations(const struct ss_request *q, struct gs_err
 			       "page table mask %#" PRIx64
 			       " has none of the levels' bits %#" PRIx64,
 			       q->pagetable_mask, SS_PAGETABLE_LEVELS);
+	if (delta && (f & SS_CONTEXT))
+		return gs_fail(err, GS_EINVAL,
+			       "a delta capture with CONTEXT: signals, say, come to threads that "
+			       "do not run");
+	if ((f & SS_NO_PROCESSES) && (delta || q->pid != SS_PID_ALL))
+		return gs_fail(err, GS_EINVAL,
+			       "a delta capture, or one of one process, without processes");
 	if (retrieve &&
 	    (f & ~(KCD_SS_RETRIEVE_EXISTING_BUFFER | KCD_SS_KCDATA_FORMAT | KCD_SS_TRYLOCK)))
 		return gs_fail(
@@ -154,5 +164,6 @@ enum gs_code ss_request_check(const struct ss_request *q, uint64_t size_max, str
 
 bool ss_request_is_parallel(const struct ss_request *q)
 {
-	return q->pid == SS_PID_ALL && !(q->flags & (KCD_SS_FROM_PANIC | KCD_SS_REQ_PAGE_TABLES));
+	return q->pid == SS_PID_ALL &&
+	       !(q->flags & (KCD_SS_FROM_PANIC | KCD_SS_REQ_PAGE_TABLES | SS_NO_PROCESSES));
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "introspect/stackshot/capture.h"
+#include "introspect/stackshot/system.h"
 
 /*
  * What is set aside for a panic: a guest with some thousand threads to each GiB fits, and of a larger
@@ -53,6 +53,7 @@ static enum gs_code make_panic(struct ss_session *s, const struct ss_options *o,
 	if (rc)
 		return rc;
 	if (ss_engine_reserve_tasks(e, PANIC_TASKS) ||
+	    ss_log_reserve(&e->log, KCD_SS_FROM_PANIC | SS_KERNEL_LOG) ||
 	    ss_storage_reserve(&e->storage, 1, (size_t)size))
 		return gs_fail(err, GS_ENOSPC, "out of memory for %" PRIu64 " bytes set aside",
 			       size);

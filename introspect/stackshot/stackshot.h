@@ -36,6 +36,9 @@
  */
 #define SS_LATENCY_INFO (UINT64_C(1) << 48) /* records of how long what took */
 #define SS_USER_STACKS	(UINT64_C(1) << 49) /* stacks of user mode, too */
+#define SS_CONTEXT	(UINT64_C(1) << 50) /* what processes and threads stand in */
+#define SS_KERNEL_LOG	(UINT64_C(1) << 51) /* the newest messages of the kernel's log */
+#define SS_NO_PROCESSES (UINT64_C(1) << 52) /* no processes and threads */
 
 /** A flag by its name in docs/stackshot.md, those that are refused included; 0: there is no such flag. */
 uint64_t ss_request_flag(const char *name);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "introspect/stackshot/capture.h"
+#include "introspect/stackshot/linux_context.h"
 #include "introspect/stackshot/user.h"
 #include "kcdata/stackshot_types.h"
 
@@ -147,6 +148,8 @@ enum gs_code ss_write_thread(struct ss_worker *w, const struct ss_slot *slot, ui
 		return ss_code(rc);
 
 	enum gs_code code = write_stack(w, &slot->stack);
+	if (!code)
+		code = ss_write_thread_context(w, slot);
 	if (!code)
 		code = ss_write_user_stack(w, slot);
 	if (code ||

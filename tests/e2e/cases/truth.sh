@@ -27,6 +27,11 @@ for kernel in ${TRUTH_KERNELS:-cloud full}; do
 	that "$kernel: a capture is taken and compressed" \
 		guestshot snap --control "$ctl" --compress zstd -o "$out/$kernel.zstd"
 	that "$kernel: a compressed capture is shown" guestshot show --group "$out/$kernel.zstd"
+	if guestshot log --control "$ctl" >"$out/$kernel.log"; then
+		ok "$kernel: the log of the guest's kernel is printed"
+	else
+		not_ok "$kernel: the log of the guest's kernel is printed" "status $?"
+	fi
 	ask 'ztruth after' 'TRUTH END after'
 	ask 'spin off' 'SPIN off'
 	guest_poweroff

@@ -141,6 +141,28 @@ $ head -c 1048576 /dev/zero >zeros; for ram in 1 2; do guestshot snap -q --core 
 code 64
 err guestshot: error: the last capture: of another guest than the capture before it, or of another boot of its kernel
 
+$ guestshot log
+code 64
+err *
+
+$ guestshot log --core missing there
+code 64
+err guestshot log: unexpected argument: there
+err *
+
+$ guestshot log --core missing
+code 66
+err guestshot: error: .*missing.*
+
+$ guestshot log --control missing
+code 69
+err *
+
+$ head -c 1048576 /dev/zero >zeros; guestshot log --core zeros --ram-base 0x40000000
+code 2
+err guestshot: what is missing:
+err   kernel: .*
+
 $ guestshot snap -o x
 code 64
 err *

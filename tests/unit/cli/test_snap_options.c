@@ -58,6 +58,8 @@ START_TEST(everything_can_be_said)
 	ck_assert_int_eq(parse("--core c -o f --flags USER_STACKS"), -1);
 	ck_assert_uint_eq(o.ask.flags, SS_USER_STACKS);
 
+	ck_assert_int_eq(parse("--core c -o f --log --context"), -1);
+	ck_assert_uint_eq(o.ask.flags, SS_KERNEL_LOG | SS_CONTEXT);
 	ck_assert_int_eq(parse("--domain d -o f --flags TRYLOCK,ASID --flags GET_DQ"), -1);
 	ck_assert_uint_eq(o.ask.flags, KCD_SS_TRYLOCK | KCD_SS_REQ_ASID | KCD_SS_GET_DQ);
 }

@@ -67,6 +67,9 @@ static const struct {
 	{ "wakeme_after_rcu", NULL },
 	{ "eventfd_release", NULL },
 	{ "rescuer_thread", NULL },
+	{ "get_taint", NULL },
+	{ "nmi_panic", NULL },
+	{ "log_buf_vmcoreinfo_setup", NULL },
 };
 
 /* Functions of the scheduler and of the locks, with the ends of their sections. */
@@ -128,6 +131,11 @@ static void make_symbols(struct linux_guest *g)
 		add_symbol(g, LG_ZONE_STAT, "vm_zone_stat", 'B');
 		add_symbol(g, LG_NODE_STAT, "vm_node_stat", 'B');
 		add_symbol(g, LG_MODULES, "modules", 'D');
+		add_symbol(g, LG_PRB, "prb", 'd');
+		add_symbol(g, LG_TAINT, "tainted_mask", 'b');
+		add_symbol(g, LG_PANIC_CPU, "panic_cpu", 'D');
+		add_symbol(g, LG_LOAD, "avenrun", 'B');
+		add_symbol(g, LG_TOTAL_PAGES, "_totalram_pages", 'D');
 	}
 }
 
@@ -280,7 +288,7 @@ static void map_kernel(struct linux_guest *g)
 
 /* --- code ------------------------------------------------------------------------------------- */
 
-static uint32_t *put_address(uint32_t *code, uint64_t pc, unsigned int reg, uint64_t target)
+uint32_t *lg_put_address(uint32_t *code, uint64_t pc, unsigned int reg, uint64_t target)
 {
 	uint64_t pages = (target >> 12) - (pc >> 12);
 
@@ -304,27 +312,27 @@ static void make_code(struct linux_guest *g)
 			at % 0x20 == 0x10 ? 0x94000000 : 0xd4200000; // bl ., brk
 	code = lg_image(g, entry - lg_image_va(g, 0) + 0x20);
 	// an address that is not the one: gcc loads others before
-	code = put_address(code, entry + 0x20, 3, lg_image_va(g, LG_PERCPU + 0x1f00));
-	code = put_address(code, entry + 0x28, 19,
-			   lg_image_va(g, LG_PERCPU + LG_PERCPU_ENTRY_TASK));
+	code = lg_put_address(code, entry + 0x20, 3, lg_image_va(g, LG_PERCPU + 0x1f00));
+	code = lg_put_address(code, entry + 0x28, 19,
+			      lg_image_va(g, LG_PERCPU + LG_PERCPU_ENTRY_TASK));
 	*code++ = 0xd538d094; // mrs x20, tpidr_el1
 	*code++ = 0xf8746a73; // ldr x19, [x19, x20]
 	*code++ = 0xd5184113; // msr sp_el0, x19
 	code = lg_image(g, idle - lg_image_va(g, 0));
-	code = put_address(code, idle, 1, lg_image_va(g, LG_PERCPU_OFFSETS));
-	code = put_address(code, idle + 8, 2, lg_image_va(g, LG_PERCPU + LG_PERCPU_RUNQUEUES));
+	code = lg_put_address(code, idle, 1, lg_image_va(g, LG_PERCPU_OFFSETS));
+	code = lg_put_address(code, idle + 8, 2, lg_image_va(g, LG_PERCPU + LG_PERCPU_RUNQUEUES));
 	*code++ = 0xf8607820; // ldr x0, [x1, x0, lsl #3]
 	*code++ = 0x8b020000; // add x0, x0, x2
 	*code++ = 0xd65f03c0; // ret
 	code = lg_image(g, modules - lg_image_va(g, 0));
 	// not a list, and then one that is empty
-	code = put_address(code, modules, 4, lg_image_va(g, LG_BANNER));
-	code = put_address(code, modules + 8, 5, lg_image_va(g, LG_MODULES + 0x40));
+	code = lg_put_address(code, modules, 4, lg_image_va(g, LG_BANNER));
+	code = lg_put_address(code, modules + 8, 5, lg_image_va(g, LG_MODULES + 0x40));
 	if (g->form.old) { // from a variable beside it
-		code = put_address(code, modules + 16, 6, lg_image_va(g, LG_MODULES - 0x20));
+		code = lg_put_address(code, modules + 16, 6, lg_image_va(g, LG_MODULES - 0x20));
 		*code++ = 0x91000000u | 0x20 << 10 | 6 << 5 | 0; // add x0, x6, #0x20
 	} else {
-		code = put_address(code, modules + 16, 6, lg_image_va(g, LG_MODULES));
+		code = lg_put_address(code, modules + 16, 6, lg_image_va(g, LG_MODULES));
 	}
 	*code++ = 0xd65f03c0; // ret
 	for (uint64_t at = LG_MODULES; at <= LG_MODULES + 0x40; at += 0x40) {
@@ -374,8 +382,11 @@ static void put_export(struct linux_guest *g, uint64_t at, uint64_t variable, ui
 
 static void make_exports(struct linux_guest *g)
 {
-	static const char names_text[] = "old_vm_node_stat\0vm_zone_stat\0vm_event_states";
+	static const char names_text[] =
+		"old_vm_node_stat\0vm_zone_stat\0vm_event_states\0avenrun\0"
+		"_totalram_pages";
 	const uint64_t zone = sizeof("old_vm_node_stat"), event = zone + sizeof("vm_zone_stat");
+	const uint64_t load = event + sizeof("vm_event_states"), pages = load + sizeof("avenrun");
 
 	memcpy(lg_image(g, LG_KSYMTAB_NAMES), names_text, sizeof(names_text));
 	put_export(g, LG_KSYMTAB, LG_INIT_TASK, LG_KSYMTAB_NAMES);
@@ -383,6 +394,8 @@ static void make_exports(struct linux_guest *g)
 	// the linker has one copy of what is the end of another name
 	put_export(g, LG_KSYMTAB + 24, LG_NODE_STAT, LG_KSYMTAB_NAMES + strlen("old_"));
 	put_export(g, LG_KSYMTAB + 36, LG_ZONE_STAT, LG_KSYMTAB_NAMES + zone);
+	put_export(g, LG_KSYMTAB + 48, LG_LOAD, LG_KSYMTAB_NAMES + load);
+	put_export(g, LG_KSYMTAB + 60, LG_TOTAL_PAGES, LG_KSYMTAB_NAMES + pages);
 }
 
 const uint8_t lg_build_id[LNX_BUILD_ID] = { 0xb1, 0xd0, 3,  4,	5,  6,	7,  8,	9,  10,
@@ -523,6 +536,7 @@ void lg_create(struct linux_guest *g, const struct lg_form *form)
 	make_code(g);
 	make_rodata(g);
 	lg_create_tasks(g);
+	lg_create_system(g);
 }
 
 void lg_destroy(struct linux_guest *g)

@@ -66,6 +66,11 @@
 #define LG_ZONE_STAT	  0x94000
 #define LG_NODE_STAT	  0x94100
 #define LG_MODULES	  0x94200
+#define LG_PRB		  0x94300 /* the pointer to the log's ring */
+#define LG_TAINT	  0x94308
+#define LG_PANIC_CPU	  0x94310
+#define LG_LOAD		  0x94318
+#define LG_TOTAL_PAGES	  0x94338
 #define LG_IMAGE_SIZE	  0xa0000
 #define LG_KALLSYMS_MANY  0xa0000
 #define LG_DIRS_LARGE	  0x100000
@@ -142,6 +147,13 @@ struct linux_guest {
 	struct lg_cpu cpu[LG_VCPUS_MAX];
 	struct lg_thread init; /* init_task: CPU 0's idle task */
 	struct lg_thread *threads;
+	struct lg_log { /* lg_log_create() */
+		struct lg_ring *ring;
+		struct lg_desc *desc;
+		struct lg_info *info;
+		uint8_t *data;
+		uint64_t next; /* position of the next text */
+	} log;
 	uint32_t thread_count;
 
 	/* hooks */
@@ -235,6 +247,34 @@ uint32_t lg_module_symbol(struct lg_loaded *l, const char *name, uint64_t value)
 
 /** Take a module off the list; its memory stays. */
 void lg_unload_module(struct linux_guest *g, const struct lg_loaded *l);
+
+/**
+ * Put a thread into a control group and namespaces of its own; these have the numbers @p first and on, in
+ * the order of enum lnx_namespace.
+ *
+ * @param path  "/a/b", or "/"
+ */
+void lg_set_cgroup(struct linux_guest *g, struct lg_thread *t, const char *path);
+struct lg_nsproxy *lg_set_namespaces(struct linux_guest *g, struct lg_thread *t, uint32_t first);
+
+/** Map a page of an address space, zeroed. @return its bytes */
+uint8_t *lg_user_page(struct linux_guest *g, const struct lg_mm *mm, uint64_t va);
+
+/* The log: 1 << LG_LOG_COUNT messages, 1 << LG_LOG_SIZE bytes of text. linux_system.c. */
+#define LG_LOG_COUNT 5
+#define LG_LOG_SIZE  10
+
+/** Make the log, empty; before the kernel is searched, where nothing but the ring proves its place. */
+void lg_log_create(struct linux_guest *g);
+
+/** Write a message as printk() does, over the oldest ones if need be. @return its descriptor's number in the arrays */
+uint32_t lg_log_add(struct linux_guest *g, uint64_t time_ns, uint8_t level, const char *text);
+
+/** Variables and code of the kernel as a whole. Part of lg_create(). */
+void lg_create_system(struct linux_guest *g);
+
+/** Put adrp and add that form an address into a register. @return behind them */
+uint32_t *lg_put_address(uint32_t *code, uint64_t pc, unsigned int reg, uint64_t target);
 
 /** The first bytes of the kernel's build id. */
 extern const uint8_t lg_build_id[LNX_BUILD_ID];

@@ -31,6 +31,9 @@ int main(void)
 	srunner_add_suite(sr, suite_user());
 	srunner_add_suite(sr, suite_vma());
 	srunner_add_suite(sr, suite_wait_kinds());
+	srunner_add_suite(sr, suite_log());
+	srunner_add_suite(sr, suite_system());
+	srunner_add_suite(sr, suite_context());
 	srunner_run_all(sr, CK_ENV);
 
 	int failed = srunner_ntests_failed(sr);

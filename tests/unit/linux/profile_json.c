@@ -9,8 +9,8 @@
 
 #include "tests/unit/linux/image_file.h"
 
-/* No structure of typeinfo.h that has to do with waiting is larger. */
-#define WAIT_STRUCT_MAX 256
+/* No structure of typeinfo.h that is not named below is larger. */
+#define OTHER_STRUCT_MAX 256
 
 void types_of(const struct typeinfo_form *form, struct lnx_types *types_out)
 {
@@ -91,10 +91,11 @@ json_t *profile_of(const struct lnx_types *types, bool old)
 		json_t *in = json_object_get(structs, struct_name);
 		char name[64];
 
-		if (!in) { // one of those that threads wait with, or for
-			in = json_pack("{s:i, s:{}}", "size", WAIT_STRUCT_MAX, "members");
+		if (!in) { // one of those that only some records are made of
+			in = json_pack("{s:i, s:{}}", "size", OTHER_STRUCT_MAX, "members");
 			json_object_set_new(structs, struct_name, in);
 		}
+
 		member_name((enum lnx_member)m, old, name, sizeof(name));
 		if (!types->member[m].present)
 			continue;

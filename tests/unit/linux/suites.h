@@ -29,5 +29,8 @@ Suite *suite_waits(void);
 Suite *suite_user(void);
 Suite *suite_vma(void);
 Suite *suite_wait_kinds(void);
+Suite *suite_log(void);
+Suite *suite_system(void);
+Suite *suite_context(void);
 
 #endif

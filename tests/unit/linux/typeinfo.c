@@ -14,7 +14,7 @@ struct maker {
 	struct btf *btf;
 	const struct typeinfo_form *form;
 	const char *in; /* structure being made */
-	int u8, u32, s32, u64, comm, list, ptr;
+	int u8, u16, u32, s32, u64, comm, list, ptr, sigset, sigpending;
 };
 
 static int good(int id)
@@ -48,6 +48,7 @@ static void field(struct maker *m, const char *name, int type, size_t offset)
 static void scalars(struct maker *m)
 {
 	m->u8 = good(btf__add_int(m->btf, "unsigned char", 1, 0));
+	m->u16 = good(btf__add_int(m->btf, "unsigned short", 2, 0));
 	m->u32 = good(btf__add_int(m->btf, "unsigned int", 4, 0));
 	m->s32 = good(btf__add_typedef(m->btf, "pid_t",
 				       good(btf__add_int(m->btf, "int", 4, BTF_INT_SIGNED))));
@@ -59,6 +60,12 @@ static void scalars(struct maker *m)
 	m->list = good(btf__add_struct(m->btf, "list_head", 16));
 	good(btf__add_field(m->btf, "next", m->ptr, 0, 0));
 	good(btf__add_field(m->btf, "prev", m->ptr, 64, 0));
+	int words = good(btf__add_array(m->btf, m->u32, m->u64, 1));
+	m->sigset = good(btf__add_struct(m->btf, "sigset", 8));
+	good(btf__add_field(m->btf, "sig", words, 0, 0));
+	m->sigpending = good(btf__add_struct(m->btf, "sigpending", sizeof(struct lg_sigpending)));
+	good(btf__add_field(m->btf, "list", m->list, 0, 0));
+	good(btf__add_field(m->btf, "signal", m->sigset, 128, 0));
 }
 
 static void add_filler(struct maker *m)
@@ -82,11 +89,12 @@ static struct parts add_parts(struct maker *m)
 	good(btf__add_field(m->btf, "preempt_count", m->u32, 64, 0));
 	if (!m->form->old)
 		good(btf__add_field(m->btf, "cpu", m->u32, 96, 0));
-	p.se = good(btf__add_struct(m->btf, "sched_entity", 24));
+	m->in = "task_struct";
+	p.se = good(btf__add_struct(m->btf, "sched_entity", 32));
 	good(btf__add_field(m->btf, "exec_start", m->u64, 0, 0));
 	good(btf__add_field(m->btf, "sum_exec_runtime", m->u64, 64, 0));
-	good(btf__add_field(m->btf, "vruntime", m->u64, 128, 0));
-	m->in = "task_struct";
+	field(m, "vruntime", m->u64, 16);
+	field(m, "cfs_rq", m->ptr, 24);
 	p.ids = good(btf__add_struct(m->btf, NULL, 8));
 	field(m, "pid", m->s32, 0);
 	field(m, "tgid", m->s32, 4);
@@ -149,6 +157,11 @@ static void add_task(struct maker *m)
 	if (!old)
 		field(m, "kretprobe_instances", m->ptr, AT(kretprobe_instances));
 	field(m, "thread", p.thread, AT(context));
+	field(m, "nsproxy", m->ptr, AT(nsproxy));
+	field(m, "blocked", m->sigset, AT(blocked));
+	field(m, "pending", m->sigpending, AT(pending));
+	field(m, "cgroups", m->ptr, AT(cgroups));
+	field(m, "on_rq", m->u32, AT(on_rq));
 }
 
 static bool begin_struct(struct maker *m, const char *name, uint32_t size)
@@ -181,12 +194,16 @@ static void add_regs(struct maker *m)
 
 static void add_others(struct maker *m)
 {
-	if (begin_struct(m, "signal_struct", sizeof(struct lg_signal)))
+	if (begin_struct(m, "signal_struct", sizeof(struct lg_signal))) {
 		field(m, "thread_head", m->list, offsetof(struct lg_signal, thread_head));
+		field(m, "shared_pending", m->sigpending,
+		      offsetof(struct lg_signal, shared_pending));
+	}
 	if (begin_struct(m, "rq", sizeof(struct lg_rq))) {
 		field(m, "curr", m->ptr, offsetof(struct lg_rq, curr));
 		field(m, "idle", m->ptr, offsetof(struct lg_rq, idle));
 		field(m, "cpu", m->u32, offsetof(struct lg_rq, cpu));
+		field(m, "clock", m->u64, offsetof(struct lg_rq, clock));
 	}
 }
 
@@ -213,6 +230,8 @@ static void add_mm(struct maker *m)
 		field(m, "mm_rb", rb, offsetof(struct lg_mm, rb_root));
 	else
 		field(m, "mm_mt", maple, offsetof(struct lg_mm, maple));
+	field(m, "arg_start", m->u64, offsetof(struct lg_mm, arg_start));
+	field(m, "arg_end", m->u64, offsetof(struct lg_mm, arg_end));
 	if (begin_struct(m, "mm_struct", sizeof(struct lg_mm)))
 		good(btf__add_field(m->btf, NULL, all, 0, 0));
 }
@@ -468,6 +487,94 @@ static void add_tracers(struct maker *m)
 	}
 }
 
+static void add_cgroups(struct maker *m)
+{
+	if (begin_struct(m, "css_set", sizeof(struct lg_css_set)))
+		field(m, "dfl_cgrp", m->ptr, offsetof(struct lg_css_set, dfl_cgrp));
+	if (begin_struct(m, "cgroup", sizeof(struct lg_cgroup)))
+		field(m, "kn", m->ptr, offsetof(struct lg_cgroup, kn));
+	if (!begin_struct(m, "kernfs_node", sizeof(struct lg_kernfs_node)))
+		return;
+	field(m, m->form->old ? "parent" : "__parent", m->ptr,
+	      offsetof(struct lg_kernfs_node, parent));
+	field(m, "name", m->ptr, offsetof(struct lg_kernfs_node, name));
+}
+
+/* Members of nsproxy, and what they lead to. */
+static void add_namespaces(struct maker *m)
+{
+	static const struct {
+		const char *member, *in;
+		size_t offset;
+	} each[] = {
+		{ "uts_ns", "uts_namespace", offsetof(struct lg_nsproxy, uts) },
+		{ "ipc_ns", "ipc_namespace", offsetof(struct lg_nsproxy, ipc) },
+		{ "mnt_ns", "mnt_namespace", offsetof(struct lg_nsproxy, mnt) },
+		{ "pid_ns_for_children", "pid_namespace", offsetof(struct lg_nsproxy, pid) },
+		{ "net_ns", "net", offsetof(struct lg_nsproxy, net) },
+		{ "time_ns", "time_namespace", offsetof(struct lg_nsproxy, time) },
+		{ "cgroup_ns", "cgroup_namespace", offsetof(struct lg_nsproxy, cgroup) },
+	};
+	const uint32_t before = offsetof(struct lg_namespace, gap2);
+	int common = good(btf__add_struct(m->btf, "ns_common", 8));
+
+	good(btf__add_field(m->btf, "inum", m->u32, 32, 0));
+	for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++)
+		if (begin_struct(m, each[i].in, sizeof(struct lg_namespace)))
+			field(m, "ns", common, before);
+	if (begin_struct(m, "nsproxy", sizeof(struct lg_nsproxy)))
+		for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++)
+			field(m, each[i].member, m->ptr, each[i].offset);
+}
+
+#define RING(member)  offsetof(struct lg_ring, member)
+#define DESCS(member) (RING(member) - RING(count_bits))
+#define TEXTS(member) (RING(member) - RING(size_bits))
+
+static void add_ring(struct maker *m)
+{
+	int descs = good(btf__add_struct(m->btf, "prb_desc_ring", DESCS(size_bits)));
+	m->in = "printk_ringbuffer";
+	field(m, "count_bits", m->u32, 0);
+	field(m, "descs", m->ptr, DESCS(descs));
+	field(m, "infos", m->ptr, DESCS(infos));
+	field(m, "head_id", m->u64, DESCS(head_id));
+	field(m, "tail_id", m->u64, DESCS(tail_id));
+	int texts = good(
+		btf__add_struct(m->btf, "prb_data_ring", sizeof(struct lg_ring) - RING(size_bits)));
+	field(m, "size_bits", m->u32, 0);
+	field(m, "data", m->ptr, TEXTS(data));
+	if (begin_struct(m, "printk_ringbuffer", sizeof(struct lg_ring))) {
+		field(m, "desc_ring", descs, RING(count_bits));
+		field(m, "text_data_ring", texts, RING(size_bits));
+	}
+}
+
+static void add_messages(struct maker *m)
+{
+	int device = good(btf__add_array(m->btf, m->u32, m->u8, 64));
+	int lpos = good(btf__add_struct(m->btf, "prb_data_blk_lpos", 16));
+	m->in = "prb_desc";
+	field(m, "begin", m->u64, 0);
+	field(m, "next", m->u64, 8);
+	if (begin_struct(m, "prb_desc", sizeof(struct lg_desc))) {
+		field(m, "state_var", m->u64, 0);
+		field(m, "text_blk_lpos", lpos, offsetof(struct lg_desc, begin));
+	}
+	if (!begin_struct(m, "printk_info", sizeof(struct lg_info)))
+		return;
+	field(m, "seq", m->u64, offsetof(struct lg_info, seq));
+	field(m, "ts_nsec", m->u64, offsetof(struct lg_info, ts_nsec));
+	field(m, "text_len", m->u16, offsetof(struct lg_info, text_len));
+	field(m, "facility", m->u8, offsetof(struct lg_info, facility));
+	if (!is_this(m, m->form->omit, "flags"))
+		good(btf__add_field(m->btf, "flags", m->u8, offsetof(struct lg_info, flags) * 8,
+				    5));
+	good(btf__add_field(m->btf, "level", m->u8, offsetof(struct lg_info, flags) * 8 + 5, 3));
+	field(m, "caller_id", m->u32, offsetof(struct lg_info, caller_id));
+	field(m, "dev_info", device, offsetof(struct lg_info, dev_info));
+}
+
 static void enumerator(struct maker *m, const char *name, int64_t value)
 {
 	if (!is_this(m, m->form->omit, name))
@@ -546,6 +653,10 @@ uint8_t *typeinfo_make(const struct typeinfo_form *form, size_t *size_out)
 	add_timers(&m);
 	add_mappings(&m);
 	add_tracers(&m);
+	add_cgroups(&m);
+	add_namespaces(&m);
+	add_ring(&m);
+	add_messages(&m);
 	add_enums(&m);
 	if (!form->no_percpu)
 		add_percpu(&m);

@@ -13,6 +13,11 @@ struct lg_list {
 	uint64_t next, prev;
 };
 
+struct lg_sigpending {
+	struct lg_list list;
+	uint64_t signal;
+};
+
 struct lg_task {
 	uint64_t thread_flags;
 	uint32_t preempt_count;
@@ -29,7 +34,7 @@ struct lg_task {
 	uint32_t rt_priority;
 	uint32_t policy;
 	uint8_t gap[300];
-	uint64_t exec_start, sum_exec_runtime, vruntime; /* se */
+	uint64_t exec_start, sum_exec_runtime, vruntime, cfs_rq; /* se */
 	struct lg_list tasks;
 	uint64_t mm;
 	uint8_t gap2[100];
@@ -47,6 +52,10 @@ struct lg_task {
 	int32_t curr_ret_stack;
 	uint8_t gap3[180];
 	uint64_t context[10], fp, sp, pc; /* thread.cpu_context: x19 … x28 first */
+	uint64_t nsproxy, blocked;
+	struct lg_sigpending pending;
+	uint64_t cgroups;
+	uint32_t on_rq;
 };
 
 /* ftrace_ret_stack */
@@ -65,6 +74,29 @@ struct lg_kretprobe {
 struct lg_signal {
 	uint64_t count;
 	struct lg_list thread_head;
+	struct lg_sigpending shared_pending;
+};
+
+/* From a task to the name of its control group, and its namespaces. */
+struct lg_css_set {
+	uint64_t gap, dfl_cgrp;
+};
+
+struct lg_cgroup {
+	uint64_t gap[3], kn;
+};
+
+struct lg_kernfs_node {
+	uint64_t gap, parent, name;
+};
+
+struct lg_nsproxy {
+	uint64_t count, uts, ipc, mnt, pid, net, time, cgroup;
+};
+
+struct lg_namespace {
+	uint64_t gap[2];
+	uint32_t gap2, inum; /* ns.inum */
 };
 
 struct lg_rq {
@@ -72,6 +104,28 @@ struct lg_rq {
 	uint32_t unused;
 	uint64_t curr, idle;
 	uint32_t cpu;
+	uint64_t clock;
+};
+
+/* The log: a ring of descriptors, what else there is of a message beside it, and a ring of texts. */
+struct lg_ring {
+	uint64_t gap;
+	uint32_t count_bits, gap2; /* desc_ring */
+	uint64_t gap3, descs, infos, head_id, tail_id;
+	uint32_t size_bits, gap4; /* text_data_ring */
+	uint64_t gap5, data;
+};
+
+struct lg_desc {
+	uint64_t state_var, begin, next;
+};
+
+struct lg_info {
+	uint64_t seq, ts_nsec;
+	uint16_t text_len;
+	uint8_t facility, flags; /* flags:5, level:3 */
+	uint32_t caller_id;
+	char dev_info[64];
 };
 
 struct lg_mm {
@@ -83,6 +137,7 @@ struct lg_mm {
 	uint64_t rb_root;    /* mm_rb.rb_node: in 5.10 only */
 	uint64_t context_id; /* context.id */
 	uint64_t rest;
+	uint64_t arg_start, arg_end;
 };
 
 /* Up to 6.3, and since 6.4: seven of these, of which 0 and 4 are text. A module here has both. */

@@ -138,7 +138,8 @@ static void check_text(bool group)
 	char *text = sample_text(group);
 
 	for (const char *c = text; *c; c++)
-		ck_assert_msg(*c == '\n' || (*c >= ' ' && *c <= '~'), "byte %#x", *c & 0xff);
+		ck_assert_msg(*c == '\n' || *c == '\t' || (*c >= ' ' && *c <= '~'), "byte %#x",
+			      *c & 0xff);
 	ck_assert(*text && text[strlen(text) - 1] == '\n');
 	free(text);
 }

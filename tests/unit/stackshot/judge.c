@@ -121,6 +121,7 @@ static bool is_of_many(const struct ss_missing_record *m)
 	case SS_MISSING_CURRENT:
 	case SS_MISSING_ASID:
 	case SS_MISSING_PAGE_TABLES:
+	case SS_MISSING_LOG:
 	case SS_MISSING_IDLE: break;
 	}
 	return false;
@@ -143,6 +144,7 @@ static bool is_for_thread(const struct ss_missing_record *m, const struct view_t
 	case SS_MISSING_STACK:
 	case SS_MISSING_ASID:
 	case SS_MISSING_PAGE_TABLES:
+	case SS_MISSING_LOG:
 	case SS_MISSING_CURRENT: break;
 	}
 	return false;

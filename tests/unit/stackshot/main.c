@@ -23,6 +23,8 @@ int main(void)
 	srunner_add_suite(sr, suite_modules());
 	srunner_add_suite(sr, suite_waits());
 	srunner_add_suite(sr, suite_user());
+	srunner_add_suite(sr, suite_system());
+	srunner_add_suite(sr, suite_linux_context());
 	srunner_add_suite(sr, suite_inject());
 	srunner_add_suite(sr, suite_faults());
 	srunner_add_suite(sr, suite_saved());

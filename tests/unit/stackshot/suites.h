@@ -24,5 +24,7 @@ Suite *suite_memory(void);
 Suite *suite_modules(void);
 Suite *suite_waits(void);
 Suite *suite_user(void);
+Suite *suite_system(void);
+Suite *suite_linux_context(void);
 
 #endif

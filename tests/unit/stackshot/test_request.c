@@ -98,6 +98,9 @@ static const struct {
 	{ "SKIP_EXCLAVES", UINT64_C(1) << 34 },
 	{ "LATENCY_INFO", UINT64_C(1) << 48 },
 	{ "USER_STACKS", UINT64_C(1) << 49 },
+	{ "CONTEXT", UINT64_C(1) << 50 },
+	{ "KERNEL_LOG", UINT64_C(1) << 51 },
+	{ "NO_PROCESSES", UINT64_C(1) << 52 },
 };
 
 START_TEST(flags_have_names)

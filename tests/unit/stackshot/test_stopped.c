@@ -66,6 +66,10 @@ static void capture_in_all_ways(void)
 	for (int round = 0; round < 5; round++)
 		expect_quiet(all, GS_OK);
 	expect_quiet(session_request(100), GS_OK);
+	q.flags = SS_KERNEL_LOG | SS_CONTEXT;
+	expect_quiet(q, GS_OK);
+	q.flags = SS_KERNEL_LOG | SS_NO_PROCESSES;
+	expect_quiet(q, GS_OK);
 	expect_quiet(session_request(77), GS_OK); // maybe the one that cannot be read
 	ck_assert(!result.complete && result.tasks == 0);
 	q.flags = KCD_SS_FROM_PANIC;

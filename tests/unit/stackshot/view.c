@@ -14,7 +14,7 @@
 struct parser {
 	struct view *v;
 	bool in_task, in_thread;
-	uint32_t defined; /* bit n: type SS_RECORD_BASE + n */
+	uint64_t defined; /* bit n: type SS_RECORD_BASE + n */
 };
 
 static void check_defined(const struct parser *p, uint32_t type)
@@ -31,8 +31,8 @@ static void take_definition(struct parser *p, const struct kcd_item *it)
 	ck_assert_uint_eq(it->depth, 0);
 	ck_assert_uint_ge(it->size, 4);
 	memcpy(&type, it->data, 4);
-	ck_assert_msg(type > SS_RECORD_BASE && type <= SS_RECORD_MAPPING, "type %#x", type);
-	p->defined |= 1u << (type - SS_RECORD_BASE);
+	ck_assert_msg(type > SS_RECORD_BASE && type <= SS_RECORD_THREAD_CONTEXT, "type %#x", type);
+	p->defined |= UINT64_C(1) << (type - SS_RECORD_BASE);
 }
 
 /* A record of exactly the size of our structure. */
@@ -51,6 +51,11 @@ static void take_thread_record(struct view_thread *t, const struct kcd_item *it)
 		ck_assert(!t->has_user);
 		take(it, &t->user, sizeof(t->user));
 		t->has_user = true;
+		break;
+	case SS_RECORD_THREAD_CONTEXT:
+		ck_assert(!t->has_context);
+		take(it, &t->context, sizeof(t->context));
+		t->has_context = true;
 		break;
 	case KCD_SS_THREAD_NAME: take(it, t->name, sizeof(t->name)); break;
 	case KCD_SS_CPU_TIMES: take(it, &t->times, sizeof(t->times)); break;
@@ -100,6 +105,11 @@ static void take_task_record(const struct view *v, struct view_task *t, const st
 		t->is_told = true;
 		break;
 	case SS_RECORD_TASK: take(it, &t->r, sizeof(t->r)); break;
+	case SS_RECORD_PROCESS_CONTEXT:
+		ck_assert(!t->has_context);
+		take(it, &t->context, sizeof(t->context));
+		t->has_context = true;
+		break;
 	case KCD_SS_TASK_DELTA_SNAPSHOT:
 		ck_assert(v->is_delta && !t->is_told);
 		take(it, &delta, sizeof(delta));
@@ -140,6 +150,10 @@ static void take_record(struct parser *p, const struct kcd_item *it)
 		v->has_memory = true;
 	} else if (it->type == SS_RECORD_GUEST) {
 		take(it, &v->guest, sizeof(v->guest));
+	} else if (it->type == SS_RECORD_SYSTEM) {
+		ck_assert(!v->has_system);
+		take(it, &v->system, sizeof(v->system));
+		v->has_system = true;
 	} else if (it->type == SS_RECORD_TIMES) {
 		take(it, &v->times, sizeof(v->times));
 	} else if (it->type == KCD_SS_DURATION) {
@@ -312,6 +326,12 @@ static void take_array(struct parser *p, const struct kcd_item *it)
 	case SS_RECORD_SYMBOL: take_symbols(v, it, false); break;
 	case SS_RECORD_LONG_SYMBOL: take_symbols(v, it, true); break;
 	case SS_RECORD_MODULE: take_modules(v, it); break;
+	case SS_RECORD_LOG:
+		ck_assert(!v->lines && it->count <= VIEW_LOG);
+		ck_assert_uint_eq(it->size, it->count * sizeof(v->log[0]));
+		memcpy(v->log, it->data, it->size);
+		v->lines = it->count;
+		break;
 	default: ck_abort_msg("array of %#x", it->elem_type);
 	}
 }
@@ -369,8 +389,7 @@ static void parse(struct view *v, const struct ss_result *r)
 	ck_assert_int_eq(v->is_delta, (v->in_flags & KCD_SS_COLLECT_DELTA_SNAPSHOT) != 0);
 	ck_assert_uint_eq(v->start_ns, r->start_ns);
 	ck_assert_uint_eq(reader.pos, r->size);
-	ck_assert_uint_eq(p.defined, ((2u << (SS_RECORD_WAIT - SS_RECORD_BASE)) - 2) |
-					     3u << (SS_RECORD_USER_STACK - SS_RECORD_BASE));
+	ck_assert_uint_eq(p.defined, (UINT64_C(0xffe) | UINT64_C(3) << 20 | UINT64_C(15) << 30));
 }
 
 /* --- what must be true ------------------------------------------------------------------------ */

@@ -17,6 +17,7 @@
 #define VIEW_SYMBOLS 200
 #define VIEW_MODULES 16
 #define VIEW_TABLES  4096
+#define VIEW_LOG     128
 /* Of a task; more are counted only. */
 #define VIEW_MAPPINGS 2
 
@@ -24,6 +25,8 @@ struct view_thread {
 	uint64_t id;
 	uint32_t task; /* index */
 	struct ss_thread_record r;
+	bool has_context;
+	struct ss_thread_context_record context;
 	struct kcd_thread_snapshot_v4 stock;
 	char name[KCD_SS_THREAD_NAME_SIZE];
 	struct kcd_cpu_times_v2 times;
@@ -37,6 +40,8 @@ struct view_thread {
 struct view_task {
 	uint64_t id;
 	struct ss_task_record r; /* zeroed unless told */
+	bool has_context;
+	struct ss_process_context_record context;
 	struct kcd_task_snapshot_v2 stock;
 	bool is_told; /* has its 0x905; else, in a delta, 0x940 */
 	bool has_latency;
@@ -91,6 +96,10 @@ struct view {
 	struct kcd_mem_and_io memory;
 	uint64_t pagetable_mask;
 	struct ss_guest_record guest;
+	bool has_system;
+	struct ss_system_record system;
+	struct ss_log_record log[VIEW_LOG];
+	uint32_t lines;
 	struct ss_times_record times;
 	struct kcd_duration_v2 duration;
 	char banner[KCD_SS_OSVERSION_MAX], release[KCD_SS_OSVERSION_MAX];
