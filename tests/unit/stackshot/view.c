@@ -134,6 +134,9 @@ static void take_record(struct parser *p, const struct kcd_item *it)
 		v->has_memory = true;
 	} else if (it->type == SS_RECORD_GUEST) {
 		take(it, &v->guest, sizeof(v->guest));
+	} else if (it->type == SS_RECORD_REASON) {
+		ck_assert(!v->cause.reason.reason);
+		take(it, &v->cause.reason, sizeof(v->cause.reason));
 	} else if (it->type == SS_RECORD_TIMES) {
 		take(it, &v->times, sizeof(v->times));
 	} else if (it->type == KCD_SS_DURATION) {
@@ -281,6 +284,12 @@ static void take_array(struct parser *p, const struct kcd_item *it)
 	case SS_RECORD_SYMBOL: take_symbols(v, it, false); break;
 	case SS_RECORD_LONG_SYMBOL: take_symbols(v, it, true); break;
 	case SS_RECORD_MODULE: take_modules(v, it); break;
+	case SS_RECORD_CONSOLE:
+		ck_assert(!p->in_task && it->count <= SS_CONSOLE_LINES && !v->cause.console_lines);
+		ck_assert_uint_eq(it->size, it->count * sizeof(v->cause.console[0]));
+		memcpy(v->cause.console, it->data, it->size);
+		v->cause.console_lines = it->count;
+		break;
 	default: ck_abort_msg("array of %#x", it->elem_type);
 	}
 }
