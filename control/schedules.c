@@ -485,7 +485,9 @@ void ctl_schedules_guest_ended(struct ctl_schedules *all)
 
 	all->ended = true;
 	LIST_FOREACH(s, &all->list, link)
-	arm(s);
+	{
+		arm(s);
+	}
 }
 
 void ctl_schedules_finish(struct ctl_schedules *all, void (*finished)(void *arg), void *arg)
