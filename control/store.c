@@ -29,8 +29,8 @@
 /* --- names --------------------------------------------------------------------------------------
  */
 
-void store_name(uint64_t time_us, uint32_t reason, bool is_delta,
-		char name_out[static CTL_STORE_NAME_MAX])
+void ctl_store_name(uint64_t time_us, uint32_t reason, bool is_delta,
+		    char name_out[static CTL_STORE_NAME_MAX])
 {
 	const time_t seconds = (time_t)(time_us / 1000000);
 	char text[TIME_LENGTH + 1];
@@ -43,8 +43,8 @@ void store_name(uint64_t time_us, uint32_t reason, bool is_delta,
 		 is_delta ? DELTA_SUFFIX : "");
 }
 
-bool store_name_parse(const char *name, uint64_t *time_us_out, uint32_t *reason_out,
-		      bool *is_delta_out)
+bool ctl_store_name_parse(const char *name, uint64_t *time_us_out, uint32_t *reason_out,
+			  bool *is_delta_out)
 {
 	char again[CTL_STORE_NAME_MAX];
 	struct tm tm = { 0 };
@@ -57,7 +57,7 @@ bool store_name_parse(const char *name, uint64_t *time_us_out, uint32_t *reason_
 	/* exactly what would be written for one of the reasons */
 	for (uint32_t reason = 1; ss_reason_name(reason); reason++) {
 		for (int delta = 0; delta < 2; delta++) {
-			store_name(*time_us_out, reason, delta, again);
+			ctl_store_name(*time_us_out, reason, delta, again);
 			if (strcmp(name, again) != 0)
 				continue;
 			*reason_out = reason;
@@ -71,24 +71,24 @@ bool store_name_parse(const char *name, uint64_t *time_us_out, uint32_t *reason_
 /* --- files --------------------------------------------------------------------------------------
  */
 
-char *store_path(const struct ctl_store *st, const char *name)
+char *ctl_store_path(const struct ctl_store *st, const char *name)
 {
 	char *path;
 
 	return asprintf(&path, "%s/%s", st->path, name) < 0 ? NULL : path;
 }
 
-enum gs_code store_write(struct ctl_store *st, const char *name, const void *data, size_t size,
-			 struct gs_error *err)
+enum gs_code ctl_store_write(struct ctl_store *st, const char *name, const void *data, size_t size,
+			     struct gs_error *err)
 {
-	GS_FREE char *path = store_path(st, name);
+	GS_FREE char *path = ctl_store_path(st, name);
 
 	if (!path)
 		return gs_fail(err, GS_ENOSPC, "out of memory");
 	return st->config.write(path, data, size, 0600, err);
 }
 
-enum gs_code store_add(struct ctl_store *st, const struct ctl_store_entry *e)
+enum gs_code ctl_store_add(struct ctl_store *st, const struct ctl_store_entry *e)
 {
 	if (st->count == STORE_ENTRIES_MAX)
 		return GS_ETOOBIG;
@@ -186,13 +186,13 @@ static enum gs_code settle(struct ctl_store *st, struct gs_error *err)
 {
 	GS_FREE struct ctl_store_entry *gone = NULL;
 	const uint32_t n = take_too_much(st, &gone);
-	enum gs_code rc = store_index_write(st, err);
+	enum gs_code rc = ctl_store_index_write(st, err);
 
 	for (uint32_t i = 0; i < n; i++)
 		(void)unlinkat(st->folder, gone[i].name, 0); /* or the next one to open does it */
 	st->removed += n;
 	/* what has gone may have been the room that was missing */
-	return rc && n ? store_index_write(st, err) : rc;
+	return rc && n ? ctl_store_index_write(st, err) : rc;
 }
 
 /* --- the store ----------------------------------------------------------------------------------
@@ -269,15 +269,15 @@ enum gs_code ctl_store_open(struct ctl_store *st, struct gs_error *err)
 	enum gs_code rc = lock_folder(st, err);
 	if (rc)
 		return rc;
-	rc = store_load(st, &differs, err);
+	rc = ctl_store_load(st, &differs, err);
 	/* it is also found out so whether anything can be written here */
 	if (!rc && (differs || access(st->path, W_OK) || !st->count))
 		rc = settle(st, err);
 	if (rc)
 		let_go(st);
 	else if (st->count)
-		(void)store_name_parse(st->entry[st->count - 1].name, &st->last_us,
-				       &(uint32_t){ 0 }, &(bool){ false });
+		(void)ctl_store_name_parse(st->entry[st->count - 1].name, &st->last_us,
+					   &(uint32_t){ 0 }, &(bool){ false });
 	return rc;
 }
 
@@ -300,7 +300,7 @@ enum gs_code ctl_store_ready(struct ctl_store *st, struct gs_error *err)
 	GS_FREE uint8_t *zeros = calloc(1, st->lost);
 	if (!zeros)
 		return gs_fail(err, GS_ENOSPC, "out of memory");
-	rc = store_write(st, PROBE_NAME, zeros, st->lost, err);
+	rc = ctl_store_write(st, PROBE_NAME, zeros, st->lost, err);
 	if (!rc)
 		(void)unlinkat(st->folder, PROBE_NAME, 0); /* the next probe replaces it */
 	return rc;
@@ -325,7 +325,7 @@ static struct ctl_store_entry describe(struct ctl_store *st, const struct ss_res
 
 	/* names go up although the clock may be set back */
 	st->last_us = gs_max(e.taken_us, st->last_us + 1);
-	store_name(st->last_us, reason, e.is_delta, e.name);
+	ctl_store_name(st->last_us, reason, e.is_delta, e.name);
 	for (uint32_t i = st->count; since_ns && i-- > 0;) {
 		const struct ctl_store_entry *b = &st->entry[i];
 
@@ -340,11 +340,11 @@ static struct ctl_store_entry describe(struct ctl_store *st, const struct ss_res
 static enum gs_code put(struct ctl_store *st, const void *data, size_t size,
 			const struct ctl_store_entry *e, struct gs_error *err)
 {
-	enum gs_code rc = store_write(st, e->name, data, size, err);
+	enum gs_code rc = ctl_store_write(st, e->name, data, size, err);
 
 	if (rc)
 		return rc;
-	if (store_add(st, e)) {
+	if (ctl_store_add(st, e)) {
 		(void)unlinkat(st->folder, e->name, 0); /* or the next one to open finds it */
 		return gs_fail(err, GS_ENOSPC, "out of memory for the list of captures");
 	}

@@ -74,7 +74,7 @@ static bool print_index(const struct ctl_store *st, FILE *to)
 	return !ferror(to);
 }
 
-enum gs_code store_index_write(struct ctl_store *st, struct gs_error *err)
+enum gs_code ctl_store_index_write(struct ctl_store *st, struct gs_error *err)
 {
 	GS_FREE char *text = NULL;
 	size_t size = 0;
@@ -85,7 +85,7 @@ enum gs_code store_index_write(struct ctl_store *st, struct gs_error *err)
 	bool ok = print_index(st, f);
 	if (fclose(f) || !ok)
 		return gs_fail(err, GS_ENOSPC, "out of memory for the index");
-	return store_write(st, CTL_STORE_INDEX, text, size, err);
+	return ctl_store_write(st, CTL_STORE_INDEX, text, size, err);
 }
 
 /* --- reading ------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ static bool take_member(const json_t *o, struct ctl_store_entry *e)
 	uint64_t time_us;
 
 	if (!name || strlen(name) >= sizeof(e->name) ||
-	    !store_name_parse(name, &time_us, &e->reason, &e->is_delta))
+	    !ctl_store_name_parse(name, &time_us, &e->reason, &e->is_delta))
 		return false;
 	snprintf(e->name, sizeof(e->name), "%s", name);
 	if (base && strlen(base) < sizeof(e->base))
@@ -227,18 +227,18 @@ static enum gs_code take_file(struct ctl_store *st, const json_t *index, const c
 	if (is_temporary(name))
 		(void)unlinkat(st->folder, name, 0); /* what cannot be removed does no harm */
 	if (strlen(name) >= sizeof(e.name) ||
-	    !store_name_parse(name, &time_us, &e.reason, &e.is_delta) ||
+	    !ctl_store_name_parse(name, &time_us, &e.reason, &e.is_delta) ||
 	    fstatat(st->folder, name, &file, AT_SYMLINK_NOFOLLOW) || !S_ISREG(file.st_mode))
 		return GS_OK;
 	*listed_out =
 		take_member(json_object_get(index, name), &e) && e.bytes == (uint64_t)file.st_size;
 	if (*listed_out)
-		return store_add(st, &e);
+		return ctl_store_add(st, &e);
 	e = (struct ctl_store_entry){ .reason = e.reason,
 				      .is_delta = e.is_delta,
 				      .taken_us = time_us };
 	snprintf(e.name, sizeof(e.name), "%s", name);
-	return read_capture(st, &e) ? store_add(st, &e) : GS_OK;
+	return read_capture(st, &e) ? ctl_store_add(st, &e) : GS_OK;
 }
 
 static int compare_entries(const void *a, const void *b)
@@ -280,7 +280,7 @@ static enum gs_code take_folder(struct ctl_store *st, DIR *d, const json_t *inde
 	return GS_OK;
 }
 
-enum gs_code store_load(struct ctl_store *st, bool *differs_out, struct gs_error *err)
+enum gs_code ctl_store_load(struct ctl_store *st, bool *differs_out, struct gs_error *err)
 {
 	const int fd = openat(st->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;

@@ -22,25 +22,25 @@ struct ctl_store {
 };
 
 /** Name of a capture, by time and what it is. */
-void store_name(uint64_t time_us, uint32_t reason, bool is_delta,
-		char name_out[static CTL_STORE_NAME_MAX]);
+void ctl_store_name(uint64_t time_us, uint32_t reason, bool is_delta,
+		    char name_out[static CTL_STORE_NAME_MAX]);
 
 /** Read it back. @return false: not a name of ours */
-bool store_name_parse(const char *name, uint64_t *time_us_out, uint32_t *reason_out,
-		      bool *is_delta_out);
+bool ctl_store_name_parse(const char *name, uint64_t *time_us_out, uint32_t *reason_out,
+			  bool *is_delta_out);
 
 /** Path of a file in the folder; returned: free with free(); NULL: out of memory. */
-char *store_path(const struct ctl_store *st, const char *name);
+char *ctl_store_path(const struct ctl_store *st, const char *name);
 
 /** Append one. @return GS_OK; GS_ENOSPC: out of memory; GS_ETOOBIG: too many */
-GS_MUST_USE enum gs_code store_add(struct ctl_store *st, const struct ctl_store_entry *e);
+GS_MUST_USE enum gs_code ctl_store_add(struct ctl_store *st, const struct ctl_store_entry *e);
 
 /** Write a file of the folder, all or nothing. */
-GS_MUST_USE enum gs_code store_write(struct ctl_store *st, const char *name, const void *data,
-				     size_t size, struct gs_error *err);
+GS_MUST_USE enum gs_code ctl_store_write(struct ctl_store *st, const char *name, const void *data,
+					 size_t size, struct gs_error *err);
 
 /** Write the index. */
-GS_MUST_USE enum gs_code store_index_write(struct ctl_store *st, struct gs_error *err);
+GS_MUST_USE enum gs_code ctl_store_index_write(struct ctl_store *st, struct gs_error *err);
 
 /**
  * Read what is in the folder: index and captures. Temporary files of those that were killed are
@@ -48,6 +48,7 @@ GS_MUST_USE enum gs_code store_index_write(struct ctl_store *st, struct gs_error
  *
  * @param differs_out  the index does not say what is there
  */
-GS_MUST_USE enum gs_code store_load(struct ctl_store *st, bool *differs_out, struct gs_error *err);
+GS_MUST_USE enum gs_code ctl_store_load(struct ctl_store *st, bool *differs_out,
+					struct gs_error *err);
 
 #endif

@@ -194,8 +194,8 @@ START_TEST(names_are_read_back_and_sort_by_time)
 
 	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
 		for (uint32_t r = SS_REASON_SCHEDULE; r <= SS_REASON_SIGNAL; r++) {
-			store_name(times[i], r, i % 2, name);
-			ck_assert(store_name_parse(name, &time_us, &reason, &is_delta));
+			ctl_store_name(times[i], r, i % 2, name);
+			ck_assert(ctl_store_name_parse(name, &time_us, &reason, &is_delta));
 			ck_assert_uint_eq(time_us, times[i]);
 			ck_assert_uint_eq(reason, r);
 			ck_assert_int_eq(is_delta, i % 2);
@@ -203,7 +203,7 @@ START_TEST(names_are_read_back_and_sort_by_time)
 		}
 		strcpy(before, name);
 	}
-	store_name(1796064136123456, SS_REASON_HUNG_TASK, false, name);
+	ctl_store_name(1796064136123456, SS_REASON_HUNG_TASK, false, name);
 	ck_assert_str_eq(name, "20261130T184216.123456Z-hung-task.kcdata");
 }
 END_TEST
@@ -233,7 +233,7 @@ START_TEST(other_names_are_not_ours)
 	uint32_t reason;
 	bool is_delta;
 
-	ck_assert_msg(!store_name_parse(no_names[_i], &time_us, &reason, &is_delta), "%s",
+	ck_assert_msg(!ctl_store_name_parse(no_names[_i], &time_us, &reason, &is_delta), "%s",
 		      no_names[_i]);
 }
 END_TEST
