@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "cli/cli.h"
+#include "cli/schedule_options.h"
 #include "cli/source.h"
 #include "control/server.h"
 #include "control/worker.h"
@@ -26,6 +27,7 @@ struct attach_options {
 	uint64_t deadline_ns; /* for each wait */
 	uint64_t wait_ns;     /* for the guest to appear */
 	struct cli_kinds kinds;
+	struct cli_schedule_options schedule;
 	int verbosity;
 };
 
@@ -41,7 +43,8 @@ static const struct argp_option options[] = {
 	{ "cluster-kind", KEY_CLUSTER_KIND, "KINDS", 0,
 	  "What each cluster of vCPUs is, divided by commas: big, little or same (default: same)",
 	  3 },
-	{ "verbose", 'v', NULL, 0, "Say what is going on; twice: more", 3 },
+	CLI_SCHEDULE_OPTIONS,
+	{ "verbose", 'v', NULL, 0, "Say what is going on; twice: more", 6 },
 	{ 0 },
 };
 
@@ -49,8 +52,10 @@ static error_t parse_end(const struct attach_options *o, struct argp_state *stat
 {
 	if (cli_source_count(&o->source) != 1)
 		argp_error(state, "one guest, please: --domain, --qmp or --core");
-	else if (!o->control)
+	else if (!o->control && !cli_schedule_wanted(&o->schedule))
 		argp_error(state, "serve it where? --control PATH is missing");
+	else if (cli_schedule_end(&o->schedule, false, state))
+		return EINVAL;
 	else
 		return cli_source_end(&o->source, state);
 	return EINVAL;
@@ -81,8 +86,10 @@ static error_t parse_key(int key, char *arg, struct argp_state *state)
 	case 'v': o->verbosity++; return 0;
 	case ARGP_KEY_ARG: argp_error(state, "unexpected argument: %s", arg); return EINVAL;
 	case ARGP_KEY_END: return parse_end(o, state);
-	default: return cli_source_key(&o->source, key, arg, state);
+	default: break;
 	}
+	const error_t e = cli_schedule_key(&o->schedule, key, arg, state);
+	return e == ARGP_ERR_UNKNOWN ? cli_source_key(&o->source, key, arg, state) : e;
 }
 
 static const struct argp argp = {
@@ -105,6 +112,8 @@ struct attach {
 	bool have_loop;
 	struct ctl_worker *worker;
 	struct ctl_server *server;
+	struct ctl_schedules *schedules;
+	bool bad_output; /* the folder for captures cannot be used */
 	uv_timer_t guard;
 	uv_signal_t signals[4];
 	bool ending;
@@ -123,6 +132,7 @@ static void on_server_closed(void *arg)
 	struct attach *a = arg;
 
 	a->server = NULL;
+	ctl_schedules_destroy(GS_TAKE(a->schedules));
 	ctl_worker_close(a->worker);
 	a->worker = NULL;
 	uv_walk(&a->loop, close_handle, NULL); /* and uv_run() returns */
@@ -147,16 +157,26 @@ static void on_guard(uv_timer_t *handle)
 	leave_now(handle->data);
 }
 
+static void on_schedules_finished(void *arg)
+{
+	struct attach *a = arg;
+
+	if (a->server)
+		ctl_server_close(a->server, on_server_closed, a);
+	else
+		on_server_closed(a);
+}
+
 static void attach_end(struct attach *a)
 {
 	if (a->ending)
 		return;
 	a->ending = true;
 	uv_timer_start(&a->guard, on_guard, ATTACH_GUARD_MS, 0);
-	if (a->server)
-		ctl_server_close(a->server, on_server_closed, a);
+	if (a->schedules)
+		ctl_schedules_finish(a->schedules, on_schedules_finished, a);
 	else
-		on_server_closed(a);
+		on_schedules_finished(a);
 }
 
 static void on_signal(uv_signal_t *handle, int signo)
@@ -207,6 +227,20 @@ static void watch_signals(struct attach *a)
 	}
 }
 
+static enum gs_code server_start(struct attach *a, struct gs_error *err)
+{
+	const struct ctl_server_config server = {
+		.path = a->o->control,
+		.guest = a->source.guest.guest,
+		.worker = a->worker,
+		.schedules = a->schedules,
+		.hooks = &hooks,
+		.arg = a,
+	};
+
+	return ctl_server_create(&a->loop, &server, &a->server, err);
+}
+
 static enum gs_code serve_start(struct attach *a, struct gs_error *err)
 {
 	const struct cli_kinds *kinds = &a->o->kinds;
@@ -236,16 +270,16 @@ static enum gs_code serve_start(struct attach *a, struct gs_error *err)
 		.btlogs = a->btlogs,
 	};
 	rc = ctl_worker_create(&a->loop, &worker, &a->worker, err);
+	if (!rc)
+		rc = ctl_schedules_create(&a->loop,
+					  &(struct ctl_schedules_config){ .worker = a->worker },
+					  &a->schedules, err);
+	if (!rc && a->o->control)
+		rc = server_start(a, err);
 	if (rc)
 		return rc;
-	const struct ctl_server_config server = {
-		.path = a->o->control,
-		.guest = a->source.guest.guest,
-		.worker = a->worker,
-		.hooks = &hooks,
-		.arg = a,
-	};
-	rc = ctl_server_create(&a->loop, &server, &a->server, err);
+	rc = cli_schedule_add(&a->o->schedule, a->schedules, err);
+	a->bad_output = rc;
 	if (!rc)
 		watch_signals(a);
 	return rc;
@@ -261,7 +295,7 @@ static int attach_run(struct attach *a)
 	if (!rc)
 		rc = serve_start(a, &err);
 	if (rc) {
-		code = cli_error(&err);
+		code = a->bad_output ? cli_output_error(&err) : cli_error(&err);
 		if (a->have_loop)
 			attach_end(a);
 	} else {
@@ -282,6 +316,7 @@ int cli_cmd_attach(int argc, char **argv)
 	struct attach_options o = { .deadline_ns = 10 * GS_NS_PER_SEC };
 	int code;
 
+	cli_schedule_init(&o.schedule);
 	if (!cli_parse(&argp, argc, argv, &o, &code))
 		return code;
 	if (o.verbosity)

@@ -246,10 +246,10 @@ static int snap_source(const struct cli_snap_options *o)
 	enum gs_code rc = cli_source_capture(&o->source, &o->remote, &o->ask, o->deadline_ns,
 					     &source, &result, &err);
 
-	if (!rc && !o->quiet)
-		cli_source_say(&source.guest, "");
 	if (!rc && !o->quiet && source.no_kernel)
 		gs_log(GS_LOG_ERROR, "no kernel is found: %s", source.no_kernel);
+	if (!rc && !o->quiet)
+		cli_source_say(&source.guest, "");
 	cli_source_close(&source); /* a live guest is let go before anything is written */
 	if (rc)
 		return cli_error(&err);

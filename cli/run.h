@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/console.h"
+#include "cli/schedule_options.h"
 #include "cli/until.h"
 
 /** Why a run comes to its end. */
@@ -39,6 +40,7 @@ struct cli_run_options {
 	uint64_t timeout_ns;  /* 0: none */
 	uint32_t snapshot_on; /* bits 1 << enum cli_run_reason */
 	const char *snapshot; /* NULL: guestshot-<reason>.kcdata */
+	struct cli_schedule_options schedule;
 	unsigned int verbosity;
 };
 

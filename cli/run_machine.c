@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "cli/cli.h"
 #include "cli/profiles.h"
 #include "cli/run.h"
+#include "control/schedules.h"
 #include "control/server.h"
 #include "control/worker.h"
 #include "introspect/stackshot/stackshot.h"
@@ -25,14 +27,16 @@
 /* After the guest's end, time for its last output to come through before --until has not matched.
  */
 #define RUN_SETTLE_MS 150
+/* So often at most, while not all of it has come. */
+#define RUN_SETTLES_MAX 40
 /* From the decision to end until the process has ended, whatever hangs. A CI job must end. */
 #define RUN_GUARD_MS 60000
 
 /*
- *	RUNNING --reason--> SNAPSHOT --done--> KILLING --guest has ended--> CLOSING --closed--> out
- *			 \--- none asked for ----^
+ *	RUNNING --reason--> TRIGGERS --taken--> SNAPSHOT --done--> KILLING --guest has ended--> CLOSING
+ *					    \--- none asked for ----^		--closed--> out
  */
-enum phase { PHASE_RUNNING, PHASE_SNAPSHOT, PHASE_KILLING, PHASE_CLOSING };
+enum phase { PHASE_RUNNING, PHASE_TRIGGERS, PHASE_SNAPSHOT, PHASE_KILLING, PHASE_CLOSING };
 
 struct run {
 	struct cli_run_options *o;
@@ -46,6 +50,12 @@ struct run {
 	struct ctl_btlogs *btlogs;
 	struct ctl_worker *worker;
 	struct ctl_server *server;
+	struct ctl_schedules *schedules;
+	bool schedules_finished;
+	uint32_t settles; /* waits for the last output */
+	struct cli_console_watch watch;
+	_Atomic uint64_t console_seen; /* bytes that on_console() has had */
+	bool panicked;		       /* the console says so, and a trigger was to see */
 
 	uv_async_t wake; /* from the machine's threads: output came, or the guest has ended */
 	pthread_mutex_t wake_lock;
@@ -64,6 +74,7 @@ struct run {
 	int snapshot_code; /* exit code of the snapshot's own outcome; 0: fine, or none taken */
 	char *snapshot_path;
 	struct ctl_job snapshot;
+	struct ss_cause cause; /* of the snapshot */
 };
 
 /* --- how it turned out --------------------------------------------------------------------------
@@ -99,6 +110,10 @@ static int exit_of_run(const struct run *r, enum vmm_end end)
 {
 	int code = CLI_EXIT_FAILURE;
 
+	/* it reboots then, or hangs until somebody looks */
+	if (r->panicked && (r->reason == CLI_RUN_EXIT || r->reason == CLI_RUN_TIMEOUT))
+		return CLI_EXIT_CRASH;
+
 	switch (r->reason) {
 	case CLI_RUN_TIMEOUT: code = CLI_EXIT_TIMEOUT; break;
 	case CLI_RUN_SIGNAL: code = CLI_EXIT_SIGNAL + r->signo; break;
@@ -113,6 +128,9 @@ static int exit_of_run(const struct run *r, enum vmm_end end)
 static void explain(const struct run *r, enum vmm_end end, const char *report)
 {
 	char text[CLI_TEXT_MAX];
+
+	if (r->panicked)
+		gs_log(GS_LOG_ERROR, "the guest's kernel panicked");
 
 	switch (r->reason) {
 	case CLI_RUN_TIMEOUT:
@@ -157,6 +175,7 @@ static void on_server_closed(void *arg)
 	struct run *r = arg;
 
 	r->server = NULL;
+	ctl_schedules_destroy(GS_TAKE(r->schedules));
 	ctl_worker_close(r->worker);
 	r->worker = NULL;
 	cli_console_detach(&r->console);
@@ -164,10 +183,23 @@ static void on_server_closed(void *arg)
 	uv_walk(&r->loop, close_handle, NULL); /* and uv_run() returns */
 }
 
+static void run_close(struct run *r);
+
+static void on_unstarted_finished(void *arg)
+{
+	struct run *r = arg;
+
+	r->schedules_finished = true;
+	run_close(r);
+}
+
 static void run_close(struct run *r)
 {
 	r->phase = PHASE_CLOSING;
-	if (r->server)
+	if (r->schedules && !r->schedules_finished)
+		ctl_schedules_finish(r->schedules, on_unstarted_finished,
+				     r); /* of a failed start */
+	else if (r->server)
 		ctl_server_close(r->server, on_server_closed, r);
 	else
 		on_server_closed(r);
@@ -220,13 +252,34 @@ static void on_guard(uv_timer_t *handle)
 	leave_now(handle->data);
 }
 
-/* The first reason counts; later ones find the end under way. */
-static void run_end(struct run *r, enum cli_run_reason reason)
+static uint32_t console_tail(void *arg, struct ss_console_record lines_out[SS_CONSOLE_LINES])
 {
-	if (r->phase != PHASE_RUNNING)
-		return;
-	r->reason = reason;
-	uv_timer_start(&r->guard, on_guard, RUN_GUARD_MS, 0);
+	struct run *r = arg;
+
+	return cli_console_watch_tail(&r->watch, lines_out);
+}
+
+static struct ss_reason_record reason_record(enum cli_run_reason reason)
+{
+	static const uint32_t reasons[] = {
+		[CLI_RUN_TIMEOUT] = SS_REASON_TIMEOUT,
+		[CLI_RUN_EXIT] = SS_REASON_EXIT,
+		[CLI_RUN_UNTIL] = SS_REASON_UNTIL,
+		[CLI_RUN_SIGNAL] = SS_REASON_SIGNAL,
+	};
+
+	return (struct ss_reason_record){
+		.reason = reasons[reason], .pid = -1, .tid = -1, .vcpu = -1
+	};
+}
+
+/* What triggers have asked for is taken. */
+static void on_schedules_finished(void *arg)
+{
+	struct run *r = arg;
+	const enum cli_run_reason reason = r->reason;
+
+	r->schedules_finished = true;
 	if (!(r->o->snapshot_on & (1u << reason))) {
 		run_kill(r);
 		return;
@@ -240,9 +293,11 @@ static void run_end(struct run *r, enum cli_run_reason reason)
 		run_kill(r);
 		return;
 	}
+	r->cause.reason = reason_record(reason);
+	r->cause.console_lines = console_tail(r, r->cause.console);
 	r->snapshot = (struct ctl_job){
 		.kind = CTL_JOB_SNAP,
-		.ask.pid = SS_PID_ALL,
+		.ask = { .pid = SS_PID_ALL, .cause = &r->cause },
 		.path = r->snapshot_path,
 		.done = on_snapshot_done,
 		.arg = r,
@@ -250,15 +305,59 @@ static void run_end(struct run *r, enum cli_run_reason reason)
 	ctl_worker_post(r->worker, &r->snapshot);
 }
 
+/* The first reason counts; later ones find the end under way. */
+static void run_end(struct run *r, enum cli_run_reason reason)
+{
+	const struct ss_reason_record why = reason_record(reason);
+
+	if (r->phase != PHASE_RUNNING)
+		return;
+	r->phase = PHASE_TRIGGERS;
+	r->reason = reason;
+	uv_timer_start(&r->guard, on_guard, RUN_GUARD_MS, 0);
+	if (r->o->schedule.triggers & (1u << why.reason))
+		ctl_schedules_trigger(r->schedules, &why);
+	ctl_schedules_finish(r->schedules, on_schedules_finished, r);
+}
+
 /* --- what happens meanwhile ---------------------------------------------------------------------
  */
+
+/* Have captures taken for what the console said. */
+static void pull_triggers(struct run *r)
+{
+	struct ss_reason_record reason;
+
+	while (cli_console_watch_take(&r->watch, &reason)) {
+		r->panicked |= reason.reason == SS_REASON_PANIC;
+		ctl_schedules_trigger(r->schedules, &reason);
+	}
+}
+
+/* Whether on_console() has had all that the guest has said. */
+static bool console_is_seen(const struct run *r)
+{
+	struct vmm_status status;
+
+	vmm_status_get(r->vm, &status);
+	/* relaxed: a hint; what it counts is under locks */
+	return atomic_load_explicit(&r->console_seen, memory_order_relaxed) +
+		       status.console_dropped >=
+	       status.console_bytes;
+}
 
 /* The guest has ended and its output had time to come through. */
 static void on_settled(uv_timer_t *handle)
 {
 	struct run *r = handle->data;
 
-	run_end(r, cli_until_check_partial(&r->o->until) ? CLI_RUN_UNTIL : CLI_RUN_EXIT);
+	if (!console_is_seen(r) && r->settles++ < RUN_SETTLES_MAX) {
+		uv_timer_start(&r->partial, on_settled, RUN_SETTLE_MS, 0);
+		return;
+	}
+	pull_triggers(r);
+	run_end(r, r->o->has_until && cli_until_check_partial(&r->o->until) ? CLI_RUN_UNTIL
+									    : CLI_RUN_EXIT);
 }
 
 static void on_partial(uv_timer_t *handle)
@@ -269,14 +368,20 @@ static void on_partial(uv_timer_t *handle)
 		run_end(r, CLI_RUN_UNTIL);
 }
 
+static bool reads_console(const struct cli_run_options *o)
+{
+	return o->has_until || o->snapshot_on || cli_schedule_wanted(&o->schedule);
+}
+
 static void on_guest_end(struct run *r)
 {
 	r->end_seen = true;
 	if (r->server)
 		ctl_server_guest_ended(r->server, end_name(vmm_ended(r->vm)));
+	ctl_schedules_guest_ended(r->schedules);
 	if (r->phase == PHASE_KILLING)
 		run_close(r);
-	else if (r->phase == PHASE_RUNNING && r->o->has_until && !r->quit)
+	else if (r->phase == PHASE_RUNNING && reads_console(r->o) && !r->quit)
 		uv_timer_start(&r->partial, on_settled, RUN_SETTLE_MS, 0);
 	else
 		run_end(r, CLI_RUN_EXIT);
@@ -286,6 +391,8 @@ static void on_wake(uv_async_t *handle)
 {
 	struct run *r = handle->data;
 
+	if (r->phase == PHASE_RUNNING)
+		pull_triggers(r);
 	if (r->o->has_until && r->phase == PHASE_RUNNING) {
 		if (cli_until_matched(&r->o->until))
 			run_end(r, CLI_RUN_UNTIL);
@@ -336,7 +443,10 @@ static void on_console(void *arg, const char *bytes, size_t len)
 {
 	struct run *r = arg;
 
-	(void)cli_until_feed(&r->o->until, bytes, len); /* the loop asks */
+	if (r->o->has_until)
+		(void)cli_until_feed(&r->o->until, bytes, len); /* the loop asks */
+	cli_console_watch_feed(&r->watch, bytes, len);
+	atomic_fetch_add_explicit(&r->console_seen, len, memory_order_relaxed);
 	wake_loop(r);
 }
 
@@ -359,6 +469,16 @@ static void machine_status(void *arg, struct vmm_status *status_out)
 	const struct run *r = arg;
 
 	vmm_status_get(r->vm, status_out);
+}
+
+/* It stands still while the guest is stopped. */
+static uint64_t guest_ns(void *arg)
+{
+	const struct run *r = arg;
+	struct vmm_status status;
+
+	vmm_status_get(r->vm, &status);
+	return status.uptime_ns - gs_min(status.stopped_ns, status.uptime_ns);
 }
 
 static const struct ctl_hooks hooks = { .machine_status = machine_status, .quit = on_quit };
@@ -418,7 +538,7 @@ static enum gs_code machine_create(struct run *r, struct gs_error *err)
 		.console_in = r->console.in,
 		.console_out = r->console.out,
 		.console_buffer = o->console_buffer,
-		.on_console = o->has_until ? on_console : NULL,
+		.on_console = reads_console(o) ? on_console : NULL,
 		.on_end = on_vmm_end,
 		.arg = r,
 	};
@@ -436,6 +556,18 @@ static enum gs_code machine_create(struct run *r, struct gs_error *err)
 	return ctl_btlogs_create(vmm_guest(r->vm), &r->hints, 0, &r->btlogs, err);
 }
 
+static enum gs_code schedules_create(struct run *r, struct gs_error *err)
+{
+	const struct ctl_schedules_config config = {
+		.worker = r->worker,
+		.guest_ns = guest_ns,
+		.console = console_tail,
+		.arg = r,
+	};
+
+	return ctl_schedules_create(&r->loop, &config, &r->schedules, err);
+}
+
 static enum gs_code control_create(struct run *r, struct gs_error *err)
 {
 	const struct ctl_worker_config worker = {
@@ -448,12 +580,15 @@ static enum gs_code control_create(struct run *r, struct gs_error *err)
 	};
 	enum gs_code rc = ctl_worker_create(&r->loop, &worker, &r->worker, err);
 
+	if (!rc)
+		rc = schedules_create(r, err);
 	if (rc || !r->o->control)
 		return rc;
 	const struct ctl_server_config server = {
 		.path = r->o->control,
 		.guest = worker.guest,
 		.worker = r->worker,
+		.schedules = r->schedules,
 		.hooks = &hooks,
 		.arg = r,
 	};
@@ -484,6 +619,7 @@ static int start(struct run *r)
 	struct gs_error err = { 0 };
 
 	if (check_snapshot_folder(r->o, &err) ||
+	    cli_schedule_watch(&r->o->schedule, &r->watch, &err) ||
 	    cli_console_open(&r->console, r->o->console, r->o->console_path, &err)) {
 		(void)cli_error(&err);
 		return CLI_EXIT_OUTPUT;
@@ -497,6 +633,9 @@ static int start(struct run *r)
 		rc = control_create(r, &err);
 	if (rc)
 		return cli_error(&err);
+	/* a folder that cannot be used is better known before the guest has run for an hour */
+	if (cli_schedule_add(&r->o->schedule, r->schedules, &err))
+		return cli_output_error(&err);
 	watch_signals(r);
 	cli_console_attach(&r->console, &r->loop, on_quit, r);
 	if (r->o->timeout_ns)
@@ -546,6 +685,8 @@ static void run_destroy(struct run *r)
 	if (r->have_loop)
 		(void)uv_loop_close(&r->loop); /* nothing is open: all was closed and run */
 	pthread_mutex_destroy(&r->wake_lock);
+	cli_console_watch_deinit(&r->watch);
+	ctl_schedules_destroy(r->schedules);
 	free(r->snapshot_path);
 	free(r);
 }
@@ -561,6 +702,7 @@ int cli_run_machine(struct cli_run_options *o)
 	r->o = o;
 	r->console = (struct cli_console)CLI_CONSOLE_CLOSED;
 	pthread_mutex_init(&r->wake_lock, NULL);
+	cli_console_watch_init(&r->watch);
 	int code = start(r);
 	if (code && r->have_loop)
 		run_close(r);

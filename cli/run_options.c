@@ -69,7 +69,8 @@ static const struct argp_option options[] = {
 	{ "snapshot-on", KEY_SNAPSHOT_ON, "REASONS", 0,
 	  "Take a capture before ending for one of these: timeout,exit,until,signal", 3 },
 	{ "snapshot", KEY_SNAPSHOT, "FILE", 0, "Where to (default: guestshot-REASON.kcdata)", 3 },
-	{ "verbose", 'v', NULL, 0, "Say what is going on; twice: more", 4 },
+	CLI_SCHEDULE_OPTIONS,
+	{ "verbose", 'v', NULL, 0, "Say what is going on; twice: more", 6 },
 	{ 0 },
 };
 
@@ -151,8 +152,10 @@ static error_t check(struct argp_state *state, const struct cli_run_options *o)
 		what = "--snapshot-on timeout needs --timeout";
 	else if ((o->snapshot_on & (1u << CLI_RUN_UNTIL)) && !o->has_until)
 		what = "--snapshot-on until needs --until";
+	else if ((o->schedule.triggers & (1u << SS_REASON_TIMEOUT)) && !o->timeout_ns)
+		what = "--trigger timeout needs --timeout";
 	if (!what)
-		return 0;
+		return cli_schedule_end(&o->schedule, true, state);
 	argp_error(state, "%s", what);
 	return EINVAL;
 }
@@ -194,7 +197,7 @@ static error_t parse_key(int key, char *arg, struct argp_state *state)
 	case 'v': o->verbosity++; return 0;
 	case ARGP_KEY_ARG: argp_error(state, "unexpected argument: %s", arg); return EINVAL;
 	case ARGP_KEY_END: return check(state, o);
-	default: return ARGP_ERR_UNKNOWN;
+	default: return cli_schedule_key(&o->schedule, key, arg, state);
 	}
 }
 
@@ -208,6 +211,7 @@ static const struct argp argp = {
 bool cli_run_options_parse(int argc, char **argv, struct cli_run_options *o_out, int *exit_out)
 {
 	*o_out = (struct cli_run_options){ .memory = MEMORY_DEFAULT, .cpus = 1, .clusters = 1 };
+	cli_schedule_init(&o_out->schedule);
 	return cli_parse(&argp, argc, argv, o_out, exit_out);
 }
 

@@ -6,8 +6,7 @@
 /*
  * Console bytes come in pieces of any length on the console's thread; whole lines are matched right
  * there. The last line may have no end yet (a prompt): somebody else looks at it now and then with
- * cli_until_check_partial(). The guest decides what the lines are, so a line is cut into pieces of
- * CLI_UNTIL_LINE_MAX bytes, each of which is matched as a line.
+ * cli_until_check_partial().
  */
 
 #include <pthread.h>
@@ -18,15 +17,13 @@
 #include <stdint.h>
 
 #include "base/error.h"
-
-#define CLI_UNTIL_LINE_MAX 1024
+#include "cli/console_lines.h"
 
 struct cli_until {
 	regex_t re;
 	atomic_bool matched;
 	pthread_mutex_t lock; /* guards the rest */
-	char line[CLI_UNTIL_LINE_MAX];
-	size_t len;
+	struct cli_lines lines;
 };
 
 /**

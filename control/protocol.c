@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/escape.h"
 #include "base/util.h"
 #include "kcdata/stackshot_types.h"
@@ -320,6 +321,105 @@ static const struct arg btlog_save_args[] = {
 	  parse_path },
 };
 
+static bool parse_dir(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
+{
+	if (!json_is_string(value) || json_string_value(value)[0] != '/')
+		return fault(f, CTL_CLASS_ARGUMENT, "schedule-add: \"dir\" is an absolute path");
+	r->path = strdup(json_string_value(value));
+	return r->path ? true : fault(f, gs_code_name(GS_ENOSPC), "out of memory");
+}
+
+static bool parse_every(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
+{
+	uint64_t ms = 0;
+
+	if (!parse_integer(value, r, "every_ms", CTL_SCHEDULE_EVERY_MIN_NS / GS_NS_PER_MS,
+			   CTL_SCHEDULE_EVERY_MAX_NS / GS_NS_PER_MS, &ms, f))
+		return false;
+	r->schedule.every_ns = ms * GS_NS_PER_MS;
+	return true;
+}
+
+/* An integer argument that is a 32-bit number of the schedule. */
+static bool parse_small(const json_t *value, struct ctl_request *r, const char *name,
+			json_int_t min, json_int_t max, uint32_t *n_out, struct ctl_fault *f)
+{
+	uint64_t n = 0;
+
+	if (!parse_integer(value, r, name, min, max, &n, f))
+		return false;
+	*n_out = (uint32_t)n;
+	return true;
+}
+
+static bool parse_jitter(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
+{
+	return parse_small(value, r, "jitter", 0, CTL_SCHEDULE_JITTER_MAX, &r->schedule.jitter, f);
+}
+
+static bool parse_full_every(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
+{
+	return parse_small(value, r, "full_every", 1, CTL_SCHEDULE_FULL_EVERY_MAX,
+			   &r->schedule.full_every, f);
+}
+
+static bool parse_keep_count(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
+{
+	return parse_small(value, r, "keep", 1, CTL_SCHEDULE_KEEP_MAX, &r->schedule.keep, f);
+}
+
+static bool parse_max_bytes(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
+{
+	return parse_integer(value, r, "max_bytes", 1, INT64_MAX, &r->schedule.max_bytes, f);
+}
+
+static bool parse_max_stopped(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
+{
+	return parse_small(value, r, "max_stopped_ppm", 1, CTL_SCHEDULE_STOPPED_MAX,
+			   &r->schedule.max_stopped, f);
+}
+
+static bool check_schedule_add(const struct ctl_request *r, struct ctl_fault *f)
+{
+	if (!r->path)
+		return fault(f, CTL_CLASS_ARGUMENT, "schedule-add: \"dir\" is missing");
+	return r->schedule.every_ns
+		       ? true
+		       : fault(f, CTL_CLASS_ARGUMENT, "schedule-add: \"every_ms\" is missing");
+}
+
+static const struct arg schedule_add_args[] = {
+	{ "dir", "string", "absolute path of the folder for its captures, made if need be",
+	  parse_dir },
+	{ "every_ms", "integer", "milliseconds from one capture to the next", parse_every },
+	{ "full_every", "integer", "every so many captures a full one, deltas between (default: 1)",
+	  parse_full_every },
+	{ "jitter", "integer", "percent of every_ms that one may be late by chance (default: 0)",
+	  parse_jitter },
+	{ "keep", "integer", "most captures in the folder (default: 1000)", parse_keep_count },
+	{ "max_bytes", "integer", "most bytes of captures in the folder (default: no limit)",
+	  parse_max_bytes },
+	{ "max_stopped_ppm", "integer",
+	  "millionths of the time that captures may stop the guest (default: 10000)",
+	  parse_max_stopped },
+};
+
+static bool parse_schedule_id(const json_t *value, struct ctl_request *r, struct ctl_fault *f)
+{
+	return parse_integer(value, r, "id", 1, INT64_MAX, &r->schedule_id, f);
+}
+
+static bool check_schedule_remove(const struct ctl_request *r, struct ctl_fault *f)
+{
+	return r->schedule_id ? true
+			      : fault(f, CTL_CLASS_ARGUMENT, "schedule-remove: \"id\" is missing");
+}
+
+static const struct arg schedule_remove_args[] = {
+	{ "id", "integer", "of the schedule, as schedule-add and schedules say it",
+	  parse_schedule_id },
+};
+
 static const struct command commands[] = {
 	[CTL_CMD_STATUS] = { "status", "state of the guest, captures and clients", NULL, 0, NULL },
 	[CTL_CMD_SNAP] = { "snap", "stop the guest, record every thread, let it go on", snap_args,
@@ -336,6 +436,14 @@ static const struct command commands[] = {
 			    ARRAY_SIZE(btlog_args), check_btlog },
 	[CTL_CMD_BTLOG_SAVE] = { "btlog-save", "logs of backtraces as kcdata", btlog_save_args,
 				 ARRAY_SIZE(btlog_save_args), check_target },
+	[CTL_CMD_SCHEDULES] = { "schedules", "captures that take themselves, and how they do", NULL,
+				0, NULL },
+	[CTL_CMD_SCHEDULE_ADD] = { "schedule-add", "have captures taken at intervals",
+				   schedule_add_args, ARRAY_SIZE(schedule_add_args),
+				   check_schedule_add },
+	[CTL_CMD_SCHEDULE_REMOVE] = { "schedule-remove", "end a schedule; its captures stay",
+				      schedule_remove_args, ARRAY_SIZE(schedule_remove_args),
+				      check_schedule_remove },
 	[CTL_CMD_STOP] = { "stop", "stop the guest until this connection says cont or ends; nests",
 			   NULL, 0, NULL },
 	[CTL_CMD_CONT] = { "cont", "undo one stop of this connection", NULL, 0, NULL },
@@ -467,7 +575,11 @@ static bool parse_members(json_t *root, struct ctl_request *r, struct ctl_fault 
 bool ctl_request_parse(const char *line, size_t len, struct ctl_request *request_out,
 		       struct ctl_fault *fault_out)
 {
-	*request_out = (struct ctl_request){ .ask.pid = SS_PID_ALL, .to = CTL_TO_FD };
+	*request_out = (struct ctl_request){
+		.ask.pid = SS_PID_ALL,
+		.to = CTL_TO_FD,
+		.schedule.max_stopped = CTL_SCHEDULE_STOPPED_DEFAULT,
+	};
 
 	json_t *root = ctl_json_parse(line, len, fault_out);
 	if (!root)
@@ -560,10 +672,10 @@ static json_t *version_object(void)
 
 char *ctl_line_greeting(size_t *len_out)
 {
-	return line_of(json_pack("{s:{s:o, s:i, s:[s, s, s, s, s, s]}}", "guestshot", "version",
+	return line_of(json_pack("{s:{s:o, s:i, s:[s, s, s, s, s, s, s]}}", "guestshot", "version",
 				 version_object(), "protocol", CTL_PROTOCOL_VERSION, "capabilities",
 				 "snap-fd", "snap-file", "snap-flags", "snap-saved", "dump",
-				 "btlog"),
+				 "btlog", "schedules"),
 		       len_out);
 }
 

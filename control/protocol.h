@@ -22,6 +22,7 @@
 
 #include "base/error.h"
 #include "control/btlogs.h"
+#include "control/schedules.h"
 #include "introspect/stackshot/stackshot.h"
 
 #define CTL_PROTOCOL_VERSION 1
@@ -42,6 +43,9 @@ enum ctl_command {
 	CTL_CMD_BTLOGS,
 	CTL_CMD_BTLOG,
 	CTL_CMD_BTLOG_SAVE,
+	CTL_CMD_SCHEDULES,
+	CTL_CMD_SCHEDULE_ADD,
+	CTL_CMD_SCHEDULE_REMOVE,
 	CTL_CMD_STOP,
 	CTL_CMD_CONT,
 	CTL_CMD_QUIT,
@@ -66,7 +70,9 @@ struct ctl_request {
 	uint32_t hz;		      /* sample */
 	enum ctl_btlog_action action; /* btlog */
 	char *log;		      /* btlog, btlog-save: NULL: all logs */
-	char *path;		      /* snap to a file, dump: absolute; else NULL */
+	char *path;		      /* snap to a file, dump, schedule-add: absolute; else NULL */
+	struct ctl_schedule_config schedule; /* schedule-add: but for its dir, which is path */
+	uint64_t schedule_id;		     /* schedule-remove */
 };
 
 /* Classes of errors that the protocol adds to the names of enum gs_code. */

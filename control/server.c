@@ -418,7 +418,8 @@ static void client_post(struct client *c, enum ctl_job_kind kind, uint32_t resum
  *				stays stopped			memory, last registers
  * dump		like snap
  * sample, btlog…	answer, after what the worker has to do before
- * saved-drop	answers		answers		answers		answers
+ * saved-drop,	answers		answers		answers		answers
+ * schedule…
  * stop		stops		nests		after that one	counts, nothing runs
  * cont		error unless this connection has a stop; else undoes it (after a capture)
  * quit		ends		ends		ends; capture	answers: ended already
@@ -466,6 +467,51 @@ static void do_quit(struct client *c)
 		s->config.hooks->quit(s->config.arg);
 }
 
+static void do_schedules(struct client *c)
+{
+	send_return(
+		c, c->request.id,
+		json_pack("{s:o}", "schedules", ctl_schedules_list(c->server->config.schedules)),
+		-1);
+}
+
+static void do_schedule_add(struct client *c)
+{
+	struct ctl_schedule_config config = c->request.schedule;
+	struct gs_error err;
+	uint32_t id;
+
+	config.dir = c->request.path;
+	/* the loop waits for no disk: what is wrong with the folder is in the list */
+	const enum gs_code rc = ctl_schedules_add(c->server->config.schedules, &config,
+						  CTL_SCHEDULE_OPEN_LATER, &id, &err);
+	if (rc)
+		send_error(c, c->request.id, gs_code_name(rc), err.text);
+	else
+		send_return(c, c->request.id, json_pack("{s:o}", "id", number(id)), -1);
+}
+
+static void do_schedule_remove(struct client *c)
+{
+	const bool removed =
+		ctl_schedules_remove(c->server->config.schedules, c->request.schedule_id);
+
+	send_return(c, c->request.id, json_pack("{s:b}", "removed", (int)removed), -1);
+}
+
+static void do_schedule_command(struct client *c)
+{
+	if (!c->server->config.schedules)
+		send_error(c, c->request.id, gs_code_name(GS_ENOTSUP),
+			   "no schedules are kept for this guest");
+	else if (c->request.command == CTL_CMD_SCHEDULES)
+		do_schedules(c);
+	else if (c->request.command == CTL_CMD_SCHEDULE_ADD)
+		do_schedule_add(c);
+	else
+		do_schedule_remove(c);
+}
+
 static void client_command(struct client *c)
 {
 	switch (c->request.command) {
@@ -477,6 +523,9 @@ static void client_command(struct client *c)
 	case CTL_CMD_BTLOGS: client_post(c, CTL_JOB_BTLOGS, 0); break;
 	case CTL_CMD_BTLOG: client_post(c, CTL_JOB_BTLOG, 0); break;
 	case CTL_CMD_BTLOG_SAVE: client_post(c, CTL_JOB_SAVE, 0); break;
+	case CTL_CMD_SCHEDULES:
+	case CTL_CMD_SCHEDULE_ADD:
+	case CTL_CMD_SCHEDULE_REMOVE: do_schedule_command(c); break;
 	case CTL_CMD_STOP: do_stop(c); break;
 	case CTL_CMD_CONT: do_cont(c); break;
 	case CTL_CMD_QUIT: do_quit(c); break;

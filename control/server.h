@@ -25,6 +25,7 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "control/schedules.h"
 #include "control/worker.h"
 #include "introspect/guest/guest.h"
 #include "vmm/vmm.h"
@@ -42,11 +43,12 @@ struct ctl_hooks {
 };
 
 struct ctl_server_config {
-	const char *path;	       /* of the socket; borrowed for the call */
-	const struct guest *guest;     /* borrowed until closed */
-	struct ctl_worker *worker;     /* borrowed until closed */
-	const struct ctl_hooks *hooks; /* borrowed until closed */
-	void *arg;		       /* of the hooks */
+	const char *path;		 /* of the socket; borrowed for the call */
+	const struct guest *guest;	 /* borrowed until closed */
+	struct ctl_worker *worker;	 /* borrowed until closed */
+	struct ctl_schedules *schedules; /* borrowed until closed; NULL: none are taken */
+	const struct ctl_hooks *hooks;	 /* borrowed until closed */
+	void *arg;			 /* of the hooks */
 	uint32_t stall_ms; /* a client that takes nothing of its answers for so long is dropped;
 			      0: CTL_STALL_MS_DEFAULT */
 };

@@ -108,6 +108,8 @@ static bool is_wanted(const struct ctl_job *job)
 
 static enum gs_code publish(struct ctl_job *job, const void *data, size_t size)
 {
+	if (job->sink)
+		return job->sink->put(job->sink->arg, job, &job->err);
 	return job->path ? gs_file_write_atomic(job->path, data, size, 0600, &job->err)
 			 : publish_fd(data, size, &job->fd, &job->err);
 }
@@ -126,6 +128,10 @@ static void run_snap(struct ctl_worker *w, struct ctl_job *job)
 {
 	struct ss_request request = job->ask;
 
+	if (job->sink && job->sink->ready)
+		job->code = job->sink->ready(job->sink->arg, &job->err);
+	if (job->code)
+		return;
 	request.version = SS_REQUEST_VERSION;
 	request.size = sizeof(request);
 	if (job->deadline_ms)
@@ -165,7 +171,7 @@ static struct ss_result take_stream(struct ctl_worker *w, struct ctl_job *job)
 	job->result.held = NULL;
 	if (saves(job) && !job->code)
 		borrow_saved(w, &stream);
-	else if (retrieves(job))
+	else if (retrieves(job) || job->is_look)
 		ss_result_deinit(&stream);
 	return stream;
 }
@@ -277,7 +283,7 @@ static void count(struct ctl_worker *w, const struct ctl_job *job)
 {
 	struct ctl_capture_stats *s = &w->stats;
 
-	if (job->kind != CTL_JOB_SNAP || retrieves(job))
+	if (job->kind != CTL_JOB_SNAP || retrieves(job) || job->is_look)
 		return;
 	if (job->code) {
 		s->failed++;
@@ -414,8 +420,8 @@ bool ctl_worker_is_capturing(struct ctl_worker *w)
 {
 	pthread_mutex_lock(&w->lock);
 	const struct ctl_job *job = w->running;
-	bool is = job &&
-		  ((job->kind == CTL_JOB_SNAP && !retrieves(job)) || job->kind == CTL_JOB_DUMP);
+	bool is = job && ((job->kind == CTL_JOB_SNAP && !retrieves(job) && !job->is_look) ||
+			  job->kind == CTL_JOB_DUMP);
 	pthread_mutex_unlock(&w->lock);
 	return is;
 }

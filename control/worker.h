@@ -41,14 +41,27 @@ enum ctl_job_kind {
 	CTL_JOB_RESUME, /* count times guest_resume() */
 };
 
+struct ctl_job;
+
+/** Somebody who takes captures otherwise than as one file; called on the worker's thread. */
+struct ctl_sink {
+	/** Before the guest is stopped for it. NULL: always ready. @return GS_OK: go on */
+	enum gs_code (*ready)(void *arg, struct gs_error *err);
+	/** Take one that was finished: what of it is borrowed, its numbers are in the job's result. */
+	enum gs_code (*put)(void *arg, const struct ctl_job *job, struct gs_error *err);
+	void *arg;
+};
+
 struct ctl_job {
 	enum ctl_job_kind kind;
 	struct ss_request ask; /* snap: but for version, size and deadline_ns */
 	uint32_t deadline_ms;  /* snap; 0: none; from when its turn comes */
 	const char *path; /* file to write; snap: NULL for a memory file; borrowed until done */
-	bool keep;	  /* snap that retrieves: it is not dropped when it was written to path */
-	uint32_t count;	  /* resume */
-	uint32_t hz;	  /* sample */
+	const struct ctl_sink *sink; /* snap: instead of path or memory file; borrowed until done */
+	bool is_look; /* snap to a sink: a look at the guest that is no capture for anybody else */
+	bool keep;    /* snap that retrieves: it is not dropped when it was written to path */
+	uint32_t count;		      /* resume */
+	uint32_t hz;		      /* sample */
 	enum ctl_btlog_action action; /* btlog */
 	const char *log;	      /* btlog, save: NULL: all; borrowed until done */
 	void (*done)(struct ctl_job *job);

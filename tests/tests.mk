@@ -213,6 +213,7 @@ check-dumps: $T/dumps/small.made
 	tests/e2e/dumps/truth $T/dumps $(BUILD)/tests/dumps small || status=1; \
 	$(call dump_workers,release) 5 $(DUMP_KINDS:%=$T/dumps/%-small) || status=1; \
 	tests/e2e/dumps/damage $T/dumps small --part 5 --keep $(BUILD)/tests/damaged || status=1; \
+	tests/e2e/dumps/schedules $T/dumps/core-small || status=1; \
 	tests/e2e/dumps/qemu-dumps $(call unit_program,asan,guest) || status=1; \
 	tests/e2e/dumps/profiles $T/dumps $T/kernels/cloud || status=1; \
 	exit $$status
@@ -309,6 +310,16 @@ soak-waits: ## long: no deadlock is seen in 1,000 captures of a busy guest
 	$(Q)$(MAKE) --no-print-directory e2e-build
 	$(Q)SUITE_TIMEOUT=14400 E2E_SETTINGS="WAIT_CAPTURES=1000 CASE_SECONDS=10000" tests/run-suites $(BUILD)/tests/logs \
 	  'soak-waits=tests/e2e/run $(BUILD)/tests/soak-waits waits'
+
+# one capture a second for ten minutes, and 50 kills
+.PHONY: soak-schedules
+soak: soak-schedules
+soak-schedules: ## long: a schedule killed 50 times, and one that keeps its budget for ten minutes
+	$(Q)tools/deps build demo test
+	+$(Q)$(SUBMAKE) testbed-parts FLAVOUR=release all
+	+$(Q)$(MAKE) --no-print-directory $T/dumps/small.made
+	$(Q)SUITE_TIMEOUT=14400 tests/run-suites $(BUILD)/tests/logs \
+	  'soak-schedules=tests/e2e/dumps/schedules $T/dumps/core-small --kills 50 --seconds 600'
 
 .PHONY: check
 check: ## all tests

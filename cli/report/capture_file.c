@@ -269,6 +269,9 @@ static void load_record(struct loader *l, const struct kcd_item *it)
 		c->has_system = true;
 	} else if (it->type == SS_RECORD_TIMES) {
 		kcd_item_copy(it, &c->times, sizeof(c->times));
+	} else if (it->type == SS_RECORD_REASON) {
+		kcd_item_copy(it, &c->reason, sizeof(c->reason));
+		c->reason.text[sizeof(c->reason.text) - 1] = '\0';
 	} else {
 		load_value(c, it);
 	}
@@ -389,6 +392,16 @@ static void load_log(struct loader *l, const struct kcd_item *it)
 	}
 }
 
+static void load_console(struct loader *l, const struct kcd_item *it)
+{
+	struct ss_console_record *line = APPEND(l, console, console_count, it->count);
+
+	for (uint32_t i = 0; line && i < it->count; i++) {
+		kcd_item_copy_elem(it, i, &line[i], sizeof(line[i]));
+		line[i].text[sizeof(line[i].text) - 1] = '\0';
+	}
+}
+
 /* Threads of a task that are as they were. A task has them one behind another: none is inside of it. */
 static void load_still_runnable(struct loader *l, struct rep_task *task, const struct kcd_item *it)
 {
@@ -440,6 +453,7 @@ static size_t least_element(uint32_t type)
 	case SS_RECORD_WAIT: return sizeof(struct ss_wait_record);
 	case SS_RECORD_MISSING: return sizeof(struct ss_missing_record);
 	case SS_RECORD_LOG: return sizeof(struct ss_log_record);
+	case SS_RECORD_CONSOLE: return sizeof(struct ss_console_record);
 	case KCD_SS_THREAD_DELTA_SNAPSHOT: return KCD_SS_THREAD_DELTA_V2_SIZE;
 	case KCD_SS_NONRUNNABLE_TIDS:
 	case KCD_SS_NONRUNNABLE_TASKS: return sizeof(uint64_t);
@@ -499,6 +513,7 @@ static void load_array(struct loader *l, const struct kcd_item *it)
 	case SS_RECORD_VCPU: load_vcpus(l, it); return;
 	case SS_RECORD_MISSING: load_missing(l, it); return;
 	case SS_RECORD_LOG: load_log(l, it); return;
+	case SS_RECORD_CONSOLE: load_console(l, it); return;
 	case KCD_SS_NONRUNNABLE_TASKS: load_still_tasks(l, it); return;
 	default: break;
 	}
@@ -768,6 +783,7 @@ void rep_capture_deinit(struct rep_capture *c)
 	free(c->waits);
 	free(c->log);
 	free(c->contexts);
+	free(c->console);
 	free(c->still_runnable);
 	free(c->still_waiting);
 	free(c->still_tasks);

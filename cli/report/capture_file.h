@@ -95,6 +95,7 @@ struct rep_capture {
 	struct ss_guest_record guest;
 	struct ss_times_record times;
 	struct kcd_duration_v2 duration;
+	struct ss_reason_record reason; /* why it was taken; text terminated; reason 0: not said */
 
 	struct ss_vcpu_record *vcpus;
 	struct rep_task *tasks;
@@ -107,10 +108,11 @@ struct rep_capture {
 	struct ss_missing_record *missing;
 	struct rep_wait *waits;
 	struct ss_process_context_record *contexts; /* strings terminated */
-	struct ss_log_record *log; /* lines, as they are in the file; texts terminated */
+	struct ss_log_record *log;	   /* lines, as they are in the file; texts terminated */
+	struct ss_console_record *console; /* lines before the capture; terminated */
 	size_t vcpu_count, task_count, thread_count, frame_count, user_frame_count, mapping_count,
 		symbol_count, missing_count;
-	size_t module_count, wait_count, log_count, context_count;
+	size_t module_count, wait_count, log_count, context_count, console_count;
 	bool has_waits; /* what threads wait for was looked at */
 
 	/* A delta has what changed since a time, and says of the rest that it is as it was. */

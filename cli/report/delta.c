@@ -532,6 +532,20 @@ static bool put_missing(struct merge *m)
 	return true;
 }
 
+/* Why the delta was taken: that is the moment that is shown. */
+static bool put_reason(struct rep_capture *o, const struct rep_capture *d)
+{
+	o->reason = d->reason;
+	if (!d->console_count)
+		return true;
+	o->console = gs_array_alloc(d->console_count, sizeof(*o->console));
+	if (!o->console)
+		return false;
+	memcpy(o->console, d->console, d->console_count * sizeof(*o->console));
+	o->console_count = d->console_count;
+	return true;
+}
+
 static bool put_rest(struct merge *m)
 {
 	const struct rep_capture *b = m->base, *d = m->delta;
@@ -559,7 +573,7 @@ static enum gs_code build(struct merge *m)
 
 	if ((rc = decide_changed(m)) || (rc = decide_unchanged(m)))
 		return rc;
-	if (!reserve(m) || !put_symbols(m) || !put_rest(m))
+	if (!reserve(m) || !put_symbols(m) || !put_rest(m) || !put_reason(&m->out, m->delta))
 		return gs_fail(m->err, GS_ENOSPC, "out of memory");
 	put_modules(m);
 	put_mappings(&m->out, m->base);

@@ -116,6 +116,34 @@ void rep_json_taken(struct kcd_json *j, const struct rep_capture *c)
 	kcd_json_member_u64(j, "usecs_since_epoch", c->wall_us);
 }
 
+static void write_reason(struct kcd_json *j, const struct rep_capture *c)
+{
+	const struct ss_reason_record *r = &c->reason;
+	const char *name = ss_reason_name(r->reason);
+
+	kcd_json_key(j, "reason");
+	if (!r->reason) {
+		kcd_json_null(j);
+		return;
+	}
+	kcd_json_object_begin(j);
+	kcd_json_member_string(j, "reason", name ? name : "unknown");
+	kcd_json_key(j, "pid");
+	r->pid >= 0 ? kcd_json_i64(j, r->pid) : kcd_json_null(j);
+	kcd_json_key(j, "tid");
+	r->tid >= 0 ? kcd_json_i64(j, r->tid) : kcd_json_null(j);
+	kcd_json_key(j, "vcpu");
+	r->vcpu >= 0 ? kcd_json_i64(j, r->vcpu) : kcd_json_null(j);
+	kcd_json_member_u64(j, "for_ns", r->for_ns);
+	member_text(j, "text", r->text, sizeof(r->text));
+	kcd_json_key(j, "console");
+	kcd_json_array_begin(j);
+	for (size_t i = 0; i < c->console_count; i++)
+		kcd_json_string_n(j, c->console[i].text, sizeof(c->console[i].text));
+	kcd_json_array_end(j);
+	kcd_json_object_end(j);
+}
+
 static void write_capture(struct kcd_json *j, const struct rep_capture *c)
 {
 	struct rep_totals sum = rep_capture_totals(c);
@@ -123,6 +151,7 @@ static void write_capture(struct kcd_json *j, const struct rep_capture *c)
 	kcd_json_key(j, "capture");
 	kcd_json_object_begin(j);
 	rep_json_taken(j, c);
+	write_reason(j, c);
 	member_text(j, "source", c->guest.source, sizeof(c->guest.source));
 	kcd_json_member_u64(j, "ram_bytes", c->guest.ram_size);
 	kcd_json_member_u64(j, "vcpus", c->guest.vcpus);

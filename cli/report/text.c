@@ -13,6 +13,40 @@
 #include "cli/report/system.h"
 #include "cli/report/waits.h"
 
+/* Why it was taken, if not for somebody who wanted to see the guest. */
+static void write_reason(const struct rep_capture *c, FILE *to)
+{
+	const struct ss_reason_record *r = &c->reason;
+	const char *name = ss_reason_name(r->reason);
+	char text[CLI_TEXT_MAX];
+
+	if (!r->reason)
+		return;
+	fprintf(to, "Taken because of: %s", name ? name : "something unknown");
+	if (r->vcpu >= 0)
+		fprintf(to, ", vCPU %" PRId32, r->vcpu);
+	if (r->tid >= 0)
+		fprintf(to, ", thread %" PRId32, r->tid);
+	if (*r->text) {
+		fputs(r->tid >= 0 ? " " : ": ", to);
+		rep_put(r->text, sizeof(r->text), to);
+	}
+	if (r->for_ns)
+		fprintf(to, ", for %s", cli_format_duration(r->for_ns, text));
+	fputc('\n', to);
+}
+
+static void write_console(const struct rep_capture *c, FILE *to)
+{
+	if (c->console_count)
+		fputs("\nThe console's last lines before it:\n", to);
+	for (size_t i = 0; i < c->console_count; i++) {
+		fputs("  ", to);
+		rep_put(c->console[i].text, sizeof(c->console[i].text), to);
+		fputc('\n', to);
+	}
+}
+
 static void write_head(const struct rep_capture *c, FILE *to)
 {
 	const struct ss_times_record *t = &c->times;
@@ -45,6 +79,7 @@ static void write_head(const struct rep_capture *c, FILE *to)
 		fprintf(to, ", before that %s", cli_format_duration(t->prior_ns, d[0]));
 	fputs(t->tries ? ")" : "", to);
 	fputc('\n', to);
+	write_reason(c, to);
 	rep_put_system(c, to);
 }
 
@@ -137,6 +172,7 @@ bool rep_text(const struct rep_capture *c, bool group, FILE *to)
 	write_head(c, to);
 	write_hidden(c, to);
 	write_missing(c, to);
+	write_console(c, to);
 	write_vcpus(c, to);
 	if (group)
 		ok = write_groups(c, to);

@@ -208,6 +208,16 @@ static bool find_symbols(const struct ss_engine *e, struct symbols *out)
 			return try_rc_;         \
 	} while (0)
 
+static enum kcd_code write_cause(struct kcd_writer *w, const struct ss_cause *cause)
+{
+	if (!cause)
+		return KCD_OK;
+	TRY(kcd_append(w, SS_RECORD_REASON, &cause->reason, sizeof(cause->reason)));
+	return cause->console_lines ? kcd_append_array(w, SS_RECORD_CONSOLE, cause->console_lines,
+						       sizeof(cause->console[0]), cause->console)
+				    : KCD_OK;
+}
+
 static enum kcd_code write_head(struct kcd_writer *w, const struct ss_engine *e)
 {
 	const struct lnx_kernel *k = ss_kernel(e);
@@ -252,6 +262,7 @@ static enum kcd_code write_head(struct kcd_writer *w, const struct ss_engine *e)
 		TRY(kcd_append(w, KCD_TYPE_TIMEBASE, &nanoseconds, sizeof(nanoseconds)));
 	TRY(kcd_append(w, KCD_TYPE_MACH_ABSOLUTE_TIME, &t->start_ns, sizeof(t->start_ns)));
 	TRY(kcd_append(w, KCD_TYPE_USECS_SINCE_EPOCH, &t->wall_us, sizeof(t->wall_us)));
+	TRY(write_cause(w, t->request->cause));
 	TRY(ss_write_page_counts(w, t));
 	TRY(kcd_append(w, SS_RECORD_GUEST, &guest, sizeof(guest)));
 	TRY(ss_write_system(w, e));
@@ -423,7 +434,8 @@ static enum gs_code build(const struct ss_engine *e, const struct symbols *names
 		      names->short_count * sizeof(names->shorts[0]) +
 		      names->long_count * sizeof(names->longs[0]) +
 		      names->modules.count * sizeof(names->modules.record[0]) + ss_log_size(e) +
-		      t->missing_listed * sizeof(t->missing[0]);
+		      t->missing_listed * sizeof(t->missing[0]) +
+		      (t->request->cause ? sizeof(*t->request->cause) : 0);
 	struct kcd_writer w;
 	GS_FREE uint8_t *data = malloc(size);
 

@@ -194,6 +194,16 @@ static const struct kcd_field wait_fields[] = {
 	KCD_FIELD_FLAGS(struct ss_wait_record, extra, "extra", HEX),
 };
 
+static const struct kcd_field reason_fields[] = {
+	KCD_FIELD(struct ss_reason_record, reason), KCD_FIELD(struct ss_reason_record, pid),
+	KCD_FIELD(struct ss_reason_record, tid),    KCD_FIELD(struct ss_reason_record, vcpu),
+	KCD_FIELD(struct ss_reason_record, for_ns), KCD_FIELD(struct ss_reason_record, text),
+};
+
+static const struct kcd_field console_fields[] = {
+	KCD_FIELD(struct ss_console_record, text),
+};
+
 static const struct kcd_field user_stack_fields[] = {
 	KCD_FIELD(struct ss_user_stack_record, end),
 	KCD_FIELD(struct ss_user_stack_record, has_lr),
@@ -220,6 +230,8 @@ static const struct kcd_type types[] = {
 	KCD_STRUCT_TYPE(SS_RECORD_TIMES, "TIMES", "gs_times", times_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_MODULE, "MODULE", "gs_module", module_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_WAIT, "WAIT", "gs_wait", wait_fields),
+	KCD_STRUCT_TYPE(SS_RECORD_REASON, "REASON", "gs_reason", reason_fields),
+	KCD_STRUCT_TYPE(SS_RECORD_CONSOLE, "CONSOLE", "gs_console", console_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_USER_STACK, "USER_STACK", "gs_user_stack", user_stack_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_MAPPING, "MAPPING", "gs_mapping", mapping_fields),
 	KCD_STRUCT_TYPE(SS_RECORD_SYSTEM, "LINUX_SYSTEM", "gs_linux_system", system_fields),
@@ -231,3 +243,21 @@ static const struct kcd_type types[] = {
 };
 
 const struct kcd_schema ss_schema = { types, ARRAY_SIZE(types), NULL };
+
+const char *ss_reason_name(uint32_t reason)
+{
+	static const char *const names[] = {
+		[SS_REASON_SCHEDULE] = "schedule",
+		[SS_REASON_PANIC] = "panic",
+		[SS_REASON_OOPS] = "oops",
+		[SS_REASON_HUNG_TASK] = "hung-task",
+		[SS_REASON_SOFT_LOCKUP] = "soft-lockup",
+		[SS_REASON_CONSOLE] = "console",
+		[SS_REASON_TIMEOUT] = "timeout",
+		[SS_REASON_EXIT] = "exit",
+		[SS_REASON_UNTIL] = "until",
+		[SS_REASON_SIGNAL] = "signal",
+	};
+
+	return reason < ARRAY_SIZE(names) ? names[reason] : NULL;
+}

@@ -32,6 +32,8 @@ enum ss_record {
 	SS_RECORD_TIMES = SS_RECORD_BASE + 9,		 /* G   struct ss_times_record */
 	SS_RECORD_MODULE = SS_RECORD_BASE + 10,		 /* G[] struct ss_module_record */
 	SS_RECORD_WAIT = SS_RECORD_BASE + 11,		 /* H[] struct ss_wait_record */
+	SS_RECORD_REASON = SS_RECORD_BASE + 16,		 /* G   struct ss_reason_record */
+	SS_RECORD_CONSOLE = SS_RECORD_BASE + 17,	 /* G[] struct ss_console_record */
 	SS_RECORD_USER_STACK = SS_RECORD_BASE + 20,	 /* H   struct ss_user_stack_record */
 	SS_RECORD_MAPPING = SS_RECORD_BASE + 21,	 /* T[] struct ss_mapping_record */
 	SS_RECORD_SYSTEM = SS_RECORD_BASE + 30,		 /* G   struct ss_system_record */
@@ -279,6 +281,48 @@ struct ss_wait_record {
 	uint64_t object;   /* address of the object; of a shared futex its offset in the file */
 	uint64_t extra; /* by kind: owner word, function that wakes, number of the file, due time */
 };
+
+enum ss_reason {
+	SS_REASON_SCHEDULE = 1,	   /* it was due */
+	SS_REASON_PANIC = 2,	   /* the console says that the kernel panics */
+	SS_REASON_OOPS = 3,	   /* the console says that the kernel hit an error of its own */
+	SS_REASON_HUNG_TASK = 4,   /* a thread sleeps uninterruptibly for long */
+	SS_REASON_SOFT_LOCKUP = 5, /* a vCPU is in the kernel for long without a switch */
+	SS_REASON_CONSOLE = 6,	   /* a line of the console matches */
+	/* guestshot run is about to end: */
+	SS_REASON_TIMEOUT = 7,
+	SS_REASON_EXIT = 8,
+	SS_REASON_UNTIL = 9,
+	SS_REASON_SIGNAL = 10,
+};
+
+/** Why a capture was taken that nobody asked for at that moment. */
+struct ss_reason_record {
+	uint32_t reason; /* enum ss_reason */
+	int32_t pid;	 /* of the thread concerned; -1: none */
+	int32_t tid;
+	int32_t vcpu;	 /* concerned; -1: none */
+	uint64_t for_ns; /* how long it had been so, by the guest's clock; 0: not known */
+	char text[128];	 /* line of the console, name of the thread; guest text */
+};
+
+/** A line of what the guest said on its console before the capture, oldest first. */
+struct ss_console_record {
+	char text[160]; /* the line's beginning; guest text */
+};
+
+/* Most lines of the console in a capture. */
+#define SS_CONSOLE_LINES 40
+
+/** What a request has recorded of its own reason. */
+struct ss_cause {
+	struct ss_reason_record reason;
+	uint32_t console_lines; /* at most SS_CONSOLE_LINES */
+	struct ss_console_record console[SS_CONSOLE_LINES];
+};
+
+/** "schedule", "panic", "hung-task" and so on for enum ss_reason; NULL: none of them. */
+const char *ss_reason_name(uint32_t reason);
 
 /** The table of these types, for kcd_append_typedef() and for readers. */
 extern const struct kcd_schema ss_schema;

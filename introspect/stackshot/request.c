@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "introspect/stackshot/records.h"
 #include "kcdata/stackshot_types.h"
 
 /* In the order of their values; what is not here is no flag. */
@@ -134,6 +135,9 @@ static enum gs_code check_combinations(const struct ss_request *q, struct gs_err
 		return gs_fail(err, GS_EINVAL,
 			       "a saved capture is retrieved as it is: a process, limits and a "
 			       "deadline have no meaning");
+	if (q->cause && q->cause->console_lines > SS_CONSOLE_LINES)
+		return gs_fail(err, GS_EINVAL, "%" PRIu32 " lines of the console: at most %d",
+			       q->cause->console_lines, SS_CONSOLE_LINES);
 	if ((f & KCD_SS_FROM_PANIC) && (f & (KCD_SS_TRYLOCK | KCD_SS_SAVE_IN_KERNEL_BUFFER)))
 		return gs_fail(err, GS_EINVAL, "a panic capture takes no lock and saves nothing");
 	if ((f & SS_LATENCY_INFO) && (f & KCD_SS_DISABLE_LATENCY_INFO))

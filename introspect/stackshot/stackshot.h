@@ -46,6 +46,8 @@ uint64_t ss_request_flag(const char *name);
 /** Name of a single flag; NULL: there is no such flag. */
 const char *ss_request_flag_name(uint64_t flag);
 
+struct ss_cause; /* records.h */
+
 /** Exact size and version are checked, so that both sides agree on what the fields mean. */
 struct ss_request {
 	uint32_t version;	 /* SS_REQUEST_VERSION */
@@ -57,6 +59,9 @@ struct ss_request {
 	uint64_t since_ns;	 /* delta: start of the capture to compare with, as it says it */
 	uint64_t deadline_ns;	 /* monotonic time by which the guest runs again; 0: none */
 	uint64_t pagetable_mask; /* levels of page tables: SS_PAGETABLE_LEVEL(); 0: all */
+
+	/* recorded in the capture; borrowed; NULL: somebody wants to see the guest */
+	const struct ss_cause *cause;
 };
 
 /*

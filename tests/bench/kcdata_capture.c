@@ -99,7 +99,7 @@ static enum kcd_code put_stack(struct maker *m, bool busy)
 	TRY(kcd_append_array(&m->w, KCD_SS_KERN_STACKLR64, n, sizeof(lr[0]), lr));
 	if (!busy)
 		return KCD_OK;
-	struct ss_frame_kind_record kind = { 0, 1 };
+	struct ss_frame_kind_record kind = { .index = 0, .kind = 1 };
 	return kcd_append_array(&m->w, SS_RECORD_FRAME_KIND, 1, sizeof(kind), &kind);
 }
 

@@ -32,7 +32,7 @@
 
 // What the listing says of us; -1: no spinner of this kind.
 static struct testimony self = { .spin_user_cpu = -1, .spin_kernel_cpu = -1 };
-static pid_t churn_pid;
+static pid_t churn_pid, hung_pid, hog_pid;
 
 void die(const char *what)
 {
@@ -263,6 +263,56 @@ void child_end(pid_t *pid)
 	*pid = 0;
 }
 
+// --- what a guest should not do
+
+// A child that waits in uninterruptible sleep: its own child neither ends nor runs another program.
+static void hang_start(void)
+{
+	if (hung_pid)
+		return;
+	hung_pid = child_start("w_hung");
+	if (hung_pid)
+		return;
+	if (vfork() == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		sleep_forever();
+	}
+	die("w_hung goes on");
+}
+
+static void setting_write(const char *path, const char *value)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, value, strlen(value)) < 0)
+		die(path);
+	close(fd);
+}
+
+// A child that keeps the last CPU in the kernel, and lets nobody else have it, the watchdog included.
+static void hog_start(void)
+{
+	struct sched_param highest = { .sched_priority = 99 };
+
+	if (hog_pid)
+		return;
+	setting_write("/proc/sys/kernel/watchdog", "0");
+	setting_write("/proc/sys/kernel/sched_rt_runtime_us", "-1");
+	hog_pid = child_start("w_hog");
+	if (hog_pid)
+		return;
+	if (sched_setscheduler(0, SCHED_FIFO, &highest))
+		die("sched_setscheduler");
+	self.spin_kernel_cpu = (int)sysconf(_SC_NPROCESSORS_ONLN) - 1;
+	spin_kernel(NULL);
+}
+
+// No oops, but what the kernel would say.
+static void oops_say(void)
+{
+	setting_write("/dev/kmsg", "<1>Internal error: Oops: 0000000096000004 [#1] SMP\n");
+}
+
 // --- testimony
 
 static void print_clock(void)
@@ -367,6 +417,20 @@ static void obey(char *line)
 	} else if (!strcmp(word, "calls")) {
 		calls_start();
 		printf("CALLS\n");
+	} else if (!strcmp(word, "hang")) {
+		if (on)
+			hang_start();
+		else
+			child_end(&hung_pid);
+		printf("HANG %s\n", on ? "on" : "off");
+	} else if (!strcmp(word, "hog")) {
+		if (on)
+			hog_start();
+		else
+			child_end(&hog_pid);
+		printf("HOG %s\n", on ? "on" : "off");
+	} else if (!strcmp(word, "oops")) {
+		oops_say();
 	} else if (!strcmp(word, "poweroff")) {
 		end(RB_POWER_OFF);
 	} else if (!strcmp(word, "reboot")) {

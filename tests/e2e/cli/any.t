@@ -406,6 +406,31 @@ $ guestshot status --control "$(head -c 200 /dev/zero | tr '\0' 'x')"
 code 64
 err guestshot: error: control socket x*: .*
 
+# captures that take themselves
+$ guestshot attach --core zeros --ram-base 0x40000000 --control s --trigger hung-task,panic
+code 64
+err guestshot attach: --trigger: panic, oops and console are read off the guest's console, .*
+err *
+
+$ guestshot attach --core zeros --ram-base 0x40000000 --control s --keep 3
+code 64
+err guestshot attach: --jitter, --full-every, --keep, --max-bytes, --max-stopped and --dir go with --every or --trigger
+err *
+
+$ guestshot attach --core zeros --ram-base 0x40000000 --every 1s --max-stopped 101%
+code 64
+err guestshot attach: --max-stopped 101%: not a percentage from 0.0001% to 100%
+err *
+
+$ head -c 1048576 /dev/zero >zeros; : >file; guestshot attach --core zeros --ram-base 0x40000000 --every 1s --dir file
+code 73
+err guestshot: error: open file: Not a directory
+
+$ head -c 1048576 /dev/zero >zeros; guestshot attach --core zeros --ram-base 0x40000000 --every 1h --dir folder 2>/dev/null & tries=600; until ls folder/*.kcdata >/dev/null 2>&1 || [ $tries = 0 ]; do tries=$((tries - 1)); sleep 0.1; done; kill $!; wait $!; echo $?; guestshot show folder/*-schedule.kcdata | grep Taken; grep -c '"form": "full"' folder/index.json
+out 143
+out Taken because of: schedule
+out 1
+
 $ guestshot attach --core missing --control s --cluster-kind big,tiny
 code 64
 err .*--cluster-kind big,tiny: not a list of big, little and same

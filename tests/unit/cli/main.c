@@ -12,6 +12,8 @@ int main(void)
 	srunner_add_suite(sr, suite_keys());
 	srunner_add_suite(sr, suite_run_options());
 	srunner_add_suite(sr, suite_snap_options());
+	srunner_add_suite(sr, suite_schedule_options());
+	srunner_add_suite(sr, suite_console_watch());
 	srunner_run_all(sr, CK_ENV);
 
 	int failed = srunner_ntests_failed(sr);

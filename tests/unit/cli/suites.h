@@ -10,5 +10,7 @@ Suite *suite_until(void);
 Suite *suite_keys(void);
 Suite *suite_run_options(void);
 Suite *suite_snap_options(void);
+Suite *suite_schedule_options(void);
+Suite *suite_console_watch(void);
 
 #endif

@@ -62,7 +62,7 @@ END_TEST
 
 START_TEST(endless_line_is_matched_in_pieces)
 {
-	static char big[CLI_UNTIL_LINE_MAX * 3 + 1];
+	static char big[CLI_LINE_MAX * 3 + 1];
 
 	memset(big, 'a', sizeof(big));
 	big[sizeof(big) - 1] = '\0';

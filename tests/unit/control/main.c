@@ -15,6 +15,10 @@ int main(void)
 	srunner_add_suite(sr, suite_server());
 	srunner_add_suite(sr, suite_saved());
 	srunner_add_suite(sr, suite_client());
+	srunner_add_suite(sr, suite_pace());
+	srunner_add_suite(sr, suite_store());
+	srunner_add_suite(sr, suite_watch());
+	srunner_add_suite(sr, suite_schedules());
 	srunner_run_all(sr, CK_ENV);
 
 	int failed = srunner_ntests_failed(sr);

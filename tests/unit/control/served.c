@@ -148,8 +148,16 @@ static void on_closed(void *arg)
 	struct served *s = arg;
 
 	s->is_closed = true; /* the loop's thread only, until joined */
+	ctl_schedules_destroy(s->schedules);
 	ctl_worker_close(s->worker);
 	uv_close((uv_handle_t *)&s->poke, NULL);
+}
+
+static void on_schedules_finished(void *arg)
+{
+	struct served *s = arg;
+
+	ctl_server_close(s->server, on_closed, s);
 }
 
 static void on_poke(uv_async_t *handle)
@@ -163,7 +171,7 @@ static void on_poke(uv_async_t *handle)
 	if (end)
 		ctl_server_guest_ended(s->server, "poweroff");
 	if (shut)
-		ctl_server_close(s->server, on_closed, s);
+		ctl_schedules_finish(s->schedules, on_schedules_finished, s);
 }
 
 static void *serve(void *arg)
@@ -196,10 +204,13 @@ void served_start(struct served *s, uint32_t stall_ms)
 		.session = s->session,
 	};
 	ck_assert_int_eq(ctl_worker_create(&s->loop, &worker, &s->worker, &err), GS_OK);
+	const struct ctl_schedules_config schedules = { .worker = s->worker };
+	ck_assert_int_eq(ctl_schedules_create(&s->loop, &schedules, &s->schedules, &err), GS_OK);
 	const struct ctl_server_config server = {
 		.path = SERVED_PATH,
 		.guest = &s->guest,
 		.worker = s->worker,
+		.schedules = s->schedules,
 		.hooks = &hooks,
 		.arg = s,
 		.stall_ms = stall_ms,

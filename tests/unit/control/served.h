@@ -10,6 +10,7 @@
 #include <string.h>
 #include <uv.h>
 
+#include "control/schedules.h"
 #include "control/server.h"
 #include "control/worker.h"
 #include "introspect/guest/memory_guest.h"
@@ -28,6 +29,7 @@ struct served {
 	bool close_asked;	    /* the test's thread only */
 	struct ss_session *session; /* of the guest, which has no kernel: saves, retrieves */
 	struct ctl_worker *worker;
+	struct ctl_schedules *schedules;
 	struct ctl_server *server;
 
 	pthread_mutex_t lock; /* guards the rest */

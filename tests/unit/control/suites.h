@@ -11,5 +11,9 @@ Suite *suite_server(void);
 Suite *suite_saved(void);
 Suite *suite_client(void);
 Suite *suite_file(void);
+Suite *suite_pace(void);
+Suite *suite_store(void);
+Suite *suite_watch(void);
+Suite *suite_schedules(void);
 
 #endif

@@ -121,6 +121,7 @@ START_TEST(identity_of_a_saved_capture_is_read)
 }
 END_TEST
 
+#define ADD(arguments)	"{\"execute\":\"schedule-add\",\"arguments\":{" arguments "}}"
 #define SNAP(arguments) "{\"execute\":\"snap\",\"arguments\":{" arguments "}}"
 
 static const struct bad {
@@ -170,6 +171,23 @@ static const struct bad {
 	{ "{\"execute\":\"saved-drop\",\"arguments\":{\"saved_id\":\"1\"}}", "invalid-argument",
 	  "\"saved_id\" is an integer, not a string" },
 	{ "{\"execute\":\"saved-drop\",\"arguments\":{\"path\":\"/a\"}}", "invalid-argument",
+	  "unknown argument" },
+	{ ADD(""), "invalid-argument", "schedule-add: \"dir\" is missing" },
+	{ ADD("\"dir\":\"/a\""), "invalid-argument", "schedule-add: \"every_ms\" is missing" },
+	{ ADD("\"dir\":\"a\",\"every_ms\":10"), "invalid-argument", "\"dir\" is an absolute path" },
+	{ ADD("\"dir\":7"), "invalid-argument", "\"dir\" is an absolute path" },
+	{ ADD("\"every_ms\":9"), "invalid-argument", "\"every_ms\" 9 is not in 10 " },
+	{ ADD("\"every_ms\":\"1s\""), "invalid-argument", "not a string" },
+	{ ADD("\"jitter\":51"), "invalid-argument", "\"jitter\" 51 is not in 0 " },
+	{ ADD("\"keep\":0"), "invalid-argument", "\"keep\" 0 is not in 1 " },
+	{ ADD("\"max_bytes\":-5"), "invalid-argument", "\"max_bytes\" -5" },
+	{ ADD("\"full_every\":10001"), "invalid-argument", "\"full_every\" 10001" },
+	{ ADD("\"max_stopped_ppm\":0"), "invalid-argument", "\"max_stopped_ppm\" 0" },
+	{ ADD("\"path\":\"/a\""), "invalid-argument", "unknown argument" },
+	{ "{\"execute\":\"schedule-remove\"}", "invalid-argument", "\"id\" is missing" },
+	{ "{\"execute\":\"schedule-remove\",\"arguments\":{\"id\":0}}", "invalid-argument",
+	  "\"id\" 0 is not in 1 " },
+	{ "{\"execute\":\"schedules\",\"arguments\":{\"id\":1}}", "invalid-argument",
 	  "unknown argument" },
 	{ "{\"execute\":\"sample\"}", "invalid-argument", "sample: \"hz\" is missing" },
 	{ "{\"execute\":\"sample\",\"arguments\":{\"hz\":-1}}", "invalid-argument", "in 0 " },
@@ -346,6 +364,33 @@ START_TEST(answers_are_lines)
 }
 END_TEST
 
+START_TEST(schedules_can_be_asked_for)
+{
+	static const char all[] =
+		ADD("\"dir\":\"/a\",\"every_ms\":500,\"jitter\":20,\"keep\":7,\"max_bytes\":4096,"
+		    "\"full_every\":3,\"max_stopped_ppm\":1000");
+	struct ctl_request r;
+	struct ctl_fault f = { 0 };
+
+	ck_assert_msg(ctl_request_parse(all, strlen(all), &r, &f), "%s", f.desc);
+	ck_assert_int_eq(r.command, CTL_CMD_SCHEDULE_ADD);
+	ck_assert_str_eq(r.path, "/a");
+	ck_assert_uint_eq(r.schedule.every_ns, 500000000);
+	ck_assert_uint_eq(r.schedule.jitter, 20);
+	ck_assert_uint_eq(r.schedule.keep, 7);
+	ck_assert_uint_eq(r.schedule.max_bytes, 4096);
+	ck_assert_uint_eq(r.schedule.full_every, 3);
+	ck_assert_uint_eq(r.schedule.max_stopped, 1000);
+	ck_assert(!r.schedule.triggers && !r.schedule.hung_ns);
+	ctl_request_deinit(&r);
+	static const char few[] = ADD("\"dir\":\"/a\",\"every_ms\":10");
+	ck_assert(ctl_request_parse(few, strlen(few), &r, &f));
+	ck_assert_uint_eq(r.schedule.max_stopped, CTL_SCHEDULE_STOPPED_DEFAULT);
+	ck_assert_uint_eq(r.schedule.keep, 0);
+	ctl_request_deinit(&r);
+}
+END_TEST
+
 START_TEST(greeting_names_version_and_protocol)
 {
 	size_t len;
@@ -358,8 +403,8 @@ START_TEST(greeting_names_version_and_protocol)
 		json_string_value(json_object_get(json_object_get(hello, "version"), "string")),
 		GUESTSHOT_VERSION);
 	const json_t *list = json_object_get(hello, "capabilities");
-	static const char *const able[] = { "snap-fd",	  "snap-file", "snap-flags",
-					    "snap-saved", "dump",      "btlog" };
+	static const char *const able[] = { "snap-fd", "snap-file", "snap-flags", "snap-saved",
+					    "dump",    "btlog",	    "schedules" };
 	ck_assert_uint_eq(json_array_size(list), ARRAY_SIZE(able));
 	for (size_t i = 0; i < ARRAY_SIZE(able); i++)
 		ck_assert_str_eq(json_string_value(json_array_get(list, i)), able[i]);
@@ -397,6 +442,7 @@ Suite *suite_protocol(void)
 	tcase_add_test(tc, deepest_allowed_nesting_is_read);
 	tcase_add_test(tc, blank_lines_are_blank);
 	tcase_add_test(tc, answers_are_lines);
+	tcase_add_test(tc, schedules_can_be_asked_for);
 	tcase_add_test(tc, greeting_names_version_and_protocol);
 	tcase_add_test(tc, help_lists_every_command);
 	suite_add_tcase(s, tc);

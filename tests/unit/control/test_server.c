@@ -520,6 +520,35 @@ START_TEST(client_that_does_not_read_is_dropped_and_harms_nobody)
 }
 END_TEST
 
+#define SCHEDULES "{\"execute\":\"schedules\"}"
+#define REMOVE	  "{\"execute\":\"schedule-remove\",\"arguments\":{\"id\":1}}"
+
+START_TEST(schedules_are_added_listed_and_removed)
+{
+	char line[400];
+
+	peer_connect(&a, false);
+	assert_has(peer_ask(&a, SCHEDULES), "\"schedules\": []");
+	snprintf(line, sizeof(line),
+		 "{\"execute\":\"schedule-add\",\"arguments\":{\"dir\":\"%s\",\"every_ms\":10,"
+		 "\"keep\":3,\"max_stopped_ppm\":1000000}}",
+		 folder_path("kept"));
+	assert_has(peer_ask(&a, line), "\"id\": 1");
+	served_wait_entered(&s, 5); /* captures of it */
+	assert_has(peer_ask(&a, SCHEDULES), "\"failure\": null");
+	assert_has(peer_ask(&a, REMOVE), "\"removed\": true");
+	assert_has(peer_ask(&a, REMOVE), "\"removed\": false");
+	assert_has(peer_ask(&a, SCHEDULES), "\"schedules\": []");
+	/* one that goes on is ended with the server */
+	assert_has(peer_ask(&a, line), "\"id\": 2");
+	peer_close(&a);
+	served_stop(&s);
+	ck_assert_int_eq(access("kept/index.json", R_OK), 0);
+	served_start(&s, 0); /* for the teardown */
+	ck_assert_int_eq(system("rm -r kept"), 0);
+}
+END_TEST
+
 START_TEST(patience_is_for_answers_not_for_silence)
 {
 	peer_connect(&a, false);
@@ -566,6 +595,7 @@ Suite *suite_server(void)
 	tcase_add_test(tc, stops_of_one_connection_are_limited);
 	tcase_add_test(tc, every_command_is_answered_in_every_state);
 	tcase_add_test(tc, commands_during_a_capture_wait_for_it_or_do_not_need_to);
+	tcase_add_test(tc, schedules_are_added_listed_and_removed);
 	tcase_add_test(tc, seventeenth_client_is_refused_politely);
 	tcase_add_test(tc, closing_finishes_the_running_capture_and_refuses_the_waiting);
 	tcase_add_test(tc, another_user_is_refused);

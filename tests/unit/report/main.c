@@ -8,6 +8,7 @@ int main(void)
 {
 	SRunner *sr = srunner_create(suite_read());
 
+	srunner_add_suite(sr, suite_reason());
 	srunner_add_suite(sr, suite_text());
 	srunner_add_suite(sr, suite_json());
 	srunner_add_suite(sr, suite_delta());

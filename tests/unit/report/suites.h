@@ -6,6 +6,7 @@
 #include <check.h>
 
 Suite *suite_read(void);
+Suite *suite_reason(void);
 Suite *suite_text(void);
 Suite *suite_json(void);
 Suite *suite_delta(void);

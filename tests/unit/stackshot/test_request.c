@@ -14,52 +14,60 @@ static const struct {
 	enum gs_code code;
 	const char *text;
 } requests[] = {
-	{ { 1, SIZE, 0, SS_PID_ALL, 0, 0, 0, 0, 0 }, GS_OK, NULL },
-	{ { 1, SIZE, 0, 100, 0, 0, 0, 0, 0 }, GS_OK, NULL },
-	{ { 1, SIZE, 0, SS_PID_ALL, 0, UINT64_C(8) << 20, 0, 0, 0 }, GS_OK, NULL },
-	{ { 1, SIZE, 0, SS_PID_ALL, 0, 1, 0, 0, 0 }, GS_OK, NULL },
-	{ { 0, SIZE, 0, SS_PID_ALL, 0, 0, 0, 0, 0 }, GS_EINVAL, "version 0" },
-	{ { 2, SIZE, 0, SS_PID_ALL, 0, 0, 0, 0, 0 }, GS_EINVAL, "version 2" },
-	{ { UINT32_MAX, SIZE, 0, SS_PID_ALL, 0, 0, 0, 0, 0 }, GS_EINVAL, "version 4294967295" },
-	{ { 1, 0, 0, SS_PID_ALL, 0, 0, 0, 0, 0 }, GS_EINVAL, "0 bytes instead of 56" },
-	{ { 1, 55, 0, SS_PID_ALL, 0, 0, 0, 0, 0 }, GS_EINVAL, "55 bytes" },
-	{ { 1, 64, 0, SS_PID_ALL, 0, 0, 0, 0, 0 }, GS_EINVAL, "64 bytes" },
-	{ { 1, SIZE, 1, SS_PID_ALL, 0, 0, 0, 0, 0 }, GS_ENOTSUP, "GET_DQ" },
+	{ { 1, SIZE, 0, SS_PID_ALL, 0, 0, 0, 0, 0, NULL }, GS_OK, NULL },
+	{ { 1, SIZE, 0, 100, 0, 0, 0, 0, 0, NULL }, GS_OK, NULL },
+	{ { 1, SIZE, 0, SS_PID_ALL, 0, UINT64_C(8) << 20, 0, 0, 0, NULL }, GS_OK, NULL },
+	{ { 1, SIZE, 0, SS_PID_ALL, 0, 1, 0, 0, 0, NULL }, GS_OK, NULL },
+	{ { 0, SIZE, 0, SS_PID_ALL, 0, 0, 0, 0, 0, NULL }, GS_EINVAL, "version 0" },
+	{ { 2, SIZE, 0, SS_PID_ALL, 0, 0, 0, 0, 0, NULL }, GS_EINVAL, "version 2" },
+	{ { UINT32_MAX, SIZE, 0, SS_PID_ALL, 0, 0, 0, 0, 0, NULL },
+	  GS_EINVAL,
+	  "version 4294967295" },
+	{ { 1, 0, 0, SS_PID_ALL, 0, 0, 0, 0, 0, NULL }, GS_EINVAL, "0 bytes instead of 64" },
+	{ { 1, 55, 0, SS_PID_ALL, 0, 0, 0, 0, 0, NULL }, GS_EINVAL, "55 bytes" },
+	{ { 1, 72, 0, SS_PID_ALL, 0, 0, 0, 0, 0, NULL }, GS_EINVAL, "72 bytes" },
+	{ { 1, SIZE, 1, SS_PID_ALL, 0, 0, 0, 0, 0, NULL }, GS_ENOTSUP, "GET_DQ" },
 	{ { 1, SIZE, KCD_SS_GET_GLOBAL_MEM_STATS | KCD_SS_SAVE_KEXT_LOADINFO | KCD_SS_REQ_ASID,
-	    SS_PID_ALL, 0, 0, 0, 0, 0 },
+	    SS_PID_ALL, 0, 0, 0, 0, 0, NULL },
 	  GS_OK,
 	  NULL },
-	{ { 1, SIZE, KCD_SS_REQ_PAGE_TABLES, 100, 0, 0, 0, 0, 0 }, GS_OK, NULL },
-	{ { 1, SIZE, KCD_SS_REQ_PAGE_TABLES, 100, 0, 0, 0, 0, UINT64_MAX }, GS_OK, NULL },
-	{ { 1, SIZE, KCD_SS_REQ_PAGE_TABLES, 100, 0, 0, 0, 0, SS_PAGETABLE_LEVEL(-1) },
+	{ { 1, SIZE, KCD_SS_REQ_PAGE_TABLES, 100, 0, 0, 0, 0, 0, NULL }, GS_OK, NULL },
+	{ { 1, SIZE, KCD_SS_REQ_PAGE_TABLES, 100, 0, 0, 0, 0, UINT64_MAX, NULL }, GS_OK, NULL },
+	{ { 1, SIZE, KCD_SS_REQ_PAGE_TABLES, 100, 0, 0, 0, 0, SS_PAGETABLE_LEVEL(-1), NULL },
 	  GS_OK,
 	  NULL },
-	{ { 1, SIZE, KCD_SS_REQ_PAGE_TABLES, 100, 0, 0, 0, 0, 0x7ffffff0 },
+	{ { 1, SIZE, KCD_SS_REQ_PAGE_TABLES, 100, 0, 0, 0, 0, 0x7ffffff0, NULL },
 	  GS_EINVAL,
 	  "page table mask 0x7ffffff0 has none of the levels' bits 0x8000000f" },
-	{ { 1, SIZE, KCD_SS_REQ_PAGE_TABLES, 100, 0, 0, 0, 0, UINT64_C(1) << 32 },
+	{ { 1, SIZE, KCD_SS_REQ_PAGE_TABLES, 100, 0, 0, 0, 0, UINT64_C(1) << 32, NULL },
 	  GS_EINVAL,
 	  "page table mask" },
-	{ { 1, SIZE, KCD_SS_REQ_PAGE_TABLES, SS_PID_ALL, 0, 0, 0, 0, 0 },
+	{ { 1, SIZE, KCD_SS_REQ_PAGE_TABLES, SS_PID_ALL, 0, 0, 0, 0, 0, NULL },
 	  GS_EINVAL,
 	  "page tables are captured of one process" },
-	{ { 1, SIZE, 0, 100, 0, 0, 0, 0, 1 }, GS_EINVAL, "a page table mask, but no page tables" },
-	{ { 1, SIZE, UINT64_C(1) << 63, SS_PID_ALL, 0, 0, 0, 0, 0 },
+	{ { 1, SIZE, 0, 100, 0, 0, 0, 0, 1, NULL },
+	  GS_EINVAL,
+	  "a page table mask, but no page tables" },
+	{ { 1, SIZE, UINT64_C(1) << 63, SS_PID_ALL, 0, 0, 0, 0, 0, NULL },
 	  GS_EINVAL,
 	  "flags 0x8000000000000000" },
-	{ { 1, SIZE, KCD_SS_REQ_THREAD_WAITINFO, SS_PID_ALL, 0, 0, 0, 0, 0 }, GS_OK, NULL },
+	{ { 1, SIZE, KCD_SS_REQ_THREAD_WAITINFO, SS_PID_ALL, 0, 0, 0, 0, 0, NULL }, GS_OK, NULL },
 	{ { 1, SIZE, KCD_SS_REQ_THREAD_WAITINFO | KCD_SS_COLLECT_DELTA_SNAPSHOT, SS_PID_ALL, 0, 0,
-	    1, 0, 0 },
+	    1, 0, 0, NULL },
 	  GS_EINVAL,
 	  "a delta capture of what threads wait for" },
-	{ { 1, SIZE, 0, 0, 0, 0, 0, 0, 0 }, GS_EINVAL, "pid 0" },
-	{ { 1, SIZE, 0, -2, 0, 0, 0, 0, 0 }, GS_EINVAL, "pid -2" },
-	{ { 1, SIZE, 0, INT32_MIN, 0, 0, 0, 0, 0 }, GS_EINVAL, "pid -2147483648" },
-	{ { 1, SIZE, 0, 101, 0, 0, 0, 0, 0 }, GS_ENOENT, "no process has pid 101" }, /* a thread */
-	{ { 1, SIZE, 0, 4711, 0, 0, 0, 0, 0 }, GS_ENOENT, "no process has pid 4711" },
-	{ { 1, SIZE, 0, INT32_MAX, 0, 0, 0, 0, 0 }, GS_ENOENT, "pid 2147483647" },
-	{ { 1, SIZE, 0, SS_PID_ALL, 0, (UINT64_C(8) << 20) + 1, 0, 0, 0 }, GS_EINVAL, "size hint" },
-	{ { 1, SIZE, 0, SS_PID_ALL, 0, UINT64_MAX, 0, 0, 0 }, GS_EINVAL, "size hint" },
+	{ { 1, SIZE, 0, 0, 0, 0, 0, 0, 0, NULL }, GS_EINVAL, "pid 0" },
+	{ { 1, SIZE, 0, -2, 0, 0, 0, 0, 0, NULL }, GS_EINVAL, "pid -2" },
+	{ { 1, SIZE, 0, INT32_MIN, 0, 0, 0, 0, 0, NULL }, GS_EINVAL, "pid -2147483648" },
+	{ { 1, SIZE, 0, 101, 0, 0, 0, 0, 0, NULL },
+	  GS_ENOENT,
+	  "no process has pid 101" }, /* a thread */
+	{ { 1, SIZE, 0, 4711, 0, 0, 0, 0, 0, NULL }, GS_ENOENT, "no process has pid 4711" },
+	{ { 1, SIZE, 0, INT32_MAX, 0, 0, 0, 0, 0, NULL }, GS_ENOENT, "pid 2147483647" },
+	{ { 1, SIZE, 0, SS_PID_ALL, 0, (UINT64_C(8) << 20) + 1, 0, 0, 0, NULL },
+	  GS_EINVAL,
+	  "size hint" },
+	{ { 1, SIZE, 0, SS_PID_ALL, 0, UINT64_MAX, 0, 0, 0, NULL }, GS_EINVAL, "size hint" },
 };
 
 START_TEST(requests_are_checked)
@@ -164,6 +172,45 @@ START_TEST(results_and_sessions_may_be_given_back_twice_and_empty)
 }
 END_TEST
 
+START_TEST(reason_is_recorded)
+{
+	static struct ss_cause cause = {
+		.reason = { .reason = SS_REASON_HUNG_TASK,
+			    .pid = 100,
+			    .tid = 102,
+			    .vcpu = -1,
+			    .for_ns = 10,
+			    .text = "waiter" },
+		.console_lines = SS_CONSOLE_LINES,
+	};
+	struct ss_request r = session_request(SS_PID_ALL);
+
+	session_capture_all();
+	ck_assert_uint_eq(view.cause.reason.reason, 0);
+	for (size_t i = 0; i < SS_CONSOLE_LINES; i++)
+		memset(cause.console[i].text, 'a' + (int)i % 26, sizeof(cause.console[i].text));
+	r.cause = &cause;
+	ck_assert_int_eq(session_capture_with(&r), GS_OK);
+	ck_assert_int_eq(memcmp(&view.cause, &cause, sizeof(cause)), 0);
+	r.pid = 100;
+	r.flags = KCD_SS_FROM_PANIC;
+	ck_assert_int_eq(session_capture_with(&r), GS_OK);
+	ck_assert_int_eq(memcmp(&view.cause, &cause, sizeof(cause)), 0);
+	cause.console_lines++;
+	ck_assert_int_eq(session_capture_with(&r), GS_EINVAL);
+}
+END_TEST
+
+START_TEST(reasons_have_names)
+{
+	for (uint32_t i = SS_REASON_SCHEDULE; i <= SS_REASON_SIGNAL; i++)
+		ck_assert_ptr_nonnull(ss_reason_name(i));
+	ck_assert_str_eq(ss_reason_name(SS_REASON_SOFT_LOCKUP), "soft-lockup");
+	ck_assert_ptr_null(ss_reason_name(0));
+	ck_assert_ptr_null(ss_reason_name(SS_REASON_SIGNAL + 1));
+}
+END_TEST
+
 Suite *suite_request(void)
 {
 	Suite *s = suite_create("request");
@@ -175,6 +222,8 @@ Suite *suite_request(void)
 	tcase_add_test(tc, flags_have_names);
 	tcase_add_test(tc, request_without_room_for_an_error_is_fine);
 	tcase_add_test(tc, size_hint_is_the_buffer_of_the_first_try);
+	tcase_add_test(tc, reason_is_recorded);
+	tcase_add_test(tc, reasons_have_names);
 	tcase_add_test(tc, results_and_sessions_may_be_given_back_twice_and_empty);
 	suite_add_tcase(s, tc);
 	return s;

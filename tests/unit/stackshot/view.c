@@ -154,6 +154,9 @@ static void take_record(struct parser *p, const struct kcd_item *it)
 		ck_assert(!v->has_system);
 		take(it, &v->system, sizeof(v->system));
 		v->has_system = true;
+	} else if (it->type == SS_RECORD_REASON) {
+		ck_assert(!v->cause.reason.reason);
+		take(it, &v->cause.reason, sizeof(v->cause.reason));
 	} else if (it->type == SS_RECORD_TIMES) {
 		take(it, &v->times, sizeof(v->times));
 	} else if (it->type == KCD_SS_DURATION) {
@@ -332,6 +335,12 @@ static void take_array(struct parser *p, const struct kcd_item *it)
 		memcpy(v->log, it->data, it->size);
 		v->lines = it->count;
 		break;
+	case SS_RECORD_CONSOLE:
+		ck_assert(!p->in_task && it->count <= SS_CONSOLE_LINES && !v->cause.console_lines);
+		ck_assert_uint_eq(it->size, it->count * sizeof(v->cause.console[0]));
+		memcpy(v->cause.console, it->data, it->size);
+		v->cause.console_lines = it->count;
+		break;
 	default: ck_abort_msg("array of %#x", it->elem_type);
 	}
 }
@@ -389,7 +398,9 @@ static void parse(struct view *v, const struct ss_result *r)
 	ck_assert_int_eq(v->is_delta, (v->in_flags & KCD_SS_COLLECT_DELTA_SNAPSHOT) != 0);
 	ck_assert_uint_eq(v->start_ns, r->start_ns);
 	ck_assert_uint_eq(reader.pos, r->size);
-	ck_assert_uint_eq(p.defined, (UINT64_C(0xffe) | UINT64_C(3) << 20 | UINT64_C(15) << 30));
+	for (size_t i = 0; i < ss_schema.count; i++)
+		p.defined ^= UINT64_C(1) << (ss_schema.types[i].code - SS_RECORD_BASE);
+	ck_assert_uint_eq(p.defined, 0); /* each once, and nothing else */
 }
 
 /* --- what must be true ------------------------------------------------------------------------ */

@@ -105,6 +105,7 @@ struct view {
 	char banner[KCD_SS_OSVERSION_MAX], release[KCD_SS_OSVERSION_MAX];
 	uint64_t tasks_count, threads_count, tries, in_flags, out_flags;
 	int64_t in_pid;
+	struct ss_cause cause; /* zeroed: not said */
 };
 
 /**
