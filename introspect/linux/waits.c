@@ -19,6 +19,7 @@
 
 #define MUTEX_FLAGS	   UINT64_C(7) /* kernel/locking/mutex.c: below the task in the owner word */
 #define MUTEX_FLAG_WAITERS UINT64_C(1)
+#define MUTEX_FLAG_PICKUP  UINT64_C(4) /* the owner was given it, and has not run since */
 #define RWSEM_OWNER_FLAGS  UINT64_C(7) /* 5.10 has three bits, later kernels two */
 #define RWSEM_FLAG_WAITERS UINT64_C(2) /* of the count */
 #define RWSEM_TYPE_WRITE   0	       /* enum rwsem_waiter_type: RWSEM_WAITING_FOR_WRITE */
@@ -169,6 +170,24 @@ bool hunt_owner(const struct hunt *h, uint64_t word, uint64_t flags, gva_t *owne
 	       lnx_is_object(h->v->k, t.stack.a);
 }
 
+/*
+ * Who has a lock, as others see it: nobody, if it is the waiter itself, which has got it and is still to
+ * leave the list: it was handed over to it, or it was pre-empted there. One that locks twice what it has is
+ * on no run queue.
+ */
+static gva_t other_owner(const struct hunt *h, gva_t owner, bool is_handed_over)
+{
+	const struct lnx_kernel *k = h->v->k;
+	uint64_t on_rq = 0;
+
+	if (owner.a != h->task->address.a)
+		return owner;
+	if (!is_handed_over && hunt_has(h, LNX_M_CONTEXT_ON_RQ))
+		GS_IGNORE(lnx_read(h->v, lnx_member_of(k, owner, LNX_M_CONTEXT_ON_RQ), &on_rq,
+				   sizeof(uint32_t)));
+	return is_handed_over || on_rq ? GVA(0) : owner;
+}
+
 /* --- kinds: each gets the address of a structure that has the thread in it --- */
 
 /*
@@ -187,7 +206,8 @@ static void try_mutex(struct hunt *h, uint64_t waiter)
 		return;
 	if (hunt_member(h, mutex, LNX_M_MUTEX_OWNER, &word) && (word & MUTEX_FLAG_WAITERS) &&
 	    hunt_owner(h, word, MUTEX_FLAGS, &owner) && hunt_is_in(h, names))
-		hunt_add(h, LNX_WAIT_MUTEX, mutex, owner, word);
+		hunt_add(h, LNX_WAIT_MUTEX, mutex, other_owner(h, owner, word & MUTEX_FLAG_PICKUP),
+			 word);
 }
 
 static void try_rwsem(struct hunt *h, uint64_t waiter)
@@ -320,7 +340,8 @@ static gva_t owner_of_futex(struct hunt *h, uint64_t q)
 	    !hunt_member(h, state, LNX_M_PI_STATE_OWNER, &word) || !hunt_owner(h, word, 0, &owner))
 		return GVA(0);
 	h->pi_mutex = state + hunt_offset(h, LNX_M_PI_STATE_MUTEX);
-	return owner;
+	/* who unlocks it names the next one before waking it; nobody is let wait for himself (EDEADLK) */
+	return other_owner(h, owner, true);
 }
 
 static void try_futex(struct hunt *h, uint64_t q)

@@ -100,6 +100,8 @@ START_TEST(futex_that_lends_its_priority_has_an_owner)
 	*word(q + 0x60) = state;
 	*member(state, LNX_M_PI_STATE_OWNER) = owner->address;
 	expect(a, LNX_WAIT_FUTEX, 0xaaaa00001000, owner->address, 0);
+	*member(state, LNX_M_PI_STATE_OWNER) = a->address; // handed over, and still to be woken
+	expect(a, LNX_WAIT_FUTEX, 0xaaaa00001000, 0, 0);
 	*member(state, LNX_M_PI_STATE_OWNER) = bucket; // no task
 	expect(a, LNX_WAIT_FUTEX, 0xaaaa00001000, 0, 0);
 	*member(state, LNX_M_PI_STATE_OWNER) = owner->address;

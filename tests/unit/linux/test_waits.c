@@ -24,6 +24,19 @@ START_TEST(mutex_says_what_it_is_and_who_has_it)
 }
 END_TEST
 
+// Whoever it was handed over to, or got it and was pre-empted, waits for nobody any more.
+START_TEST(waiter_that_has_the_mutex_already_is_not_held_up)
+{
+	block_both(a->address | 1 | 4);
+	expect(a, LNX_WAIT_MUTEX, mutex, 0, a->address | 1 | 4);
+	expect(b, LNX_WAIT_MUTEX, mutex, a->address, a->address | 1 | 4);
+	*word(mutex + AT(lg_mutex, owner)) = a->address | 1;
+	expect(a, LNX_WAIT_MUTEX, mutex, a->address, a->address | 1); // it locks what it has
+	a->task->on_rq = 1;
+	expect(a, LNX_WAIT_MUTEX, mutex, 0, a->address | 1);
+}
+END_TEST
+
 START_TEST(owner_words_are_masked_and_proved)
 {
 	const struct {
@@ -425,6 +438,7 @@ Suite *suite_waits(void)
 	tcase_set_timeout(tc, 300);
 	tcase_add_checked_fixture(tc, waiting_setup, done);
 	tcase_add_test(tc, mutex_says_what_it_is_and_who_has_it);
+	tcase_add_test(tc, waiter_that_has_the_mutex_already_is_not_held_up);
 	tcase_add_test(tc, owner_words_are_masked_and_proved);
 	tcase_add_test(tc, neighbours_that_do_not_lead_back_are_no_list);
 	tcase_add_test(tc, task_on_the_stack_by_chance_is_no_waiter);
