@@ -67,6 +67,7 @@ lint-cppcheck:
 	@echo "  LINT    cppcheck"
 	$(Q)cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
 	  --suppressions-list=tests/lint/cppcheck-suppressions -I. -D__BYTE_ORDER__=1234 -D__ORDER_LITTLE_ENDIAN__=1234 \
+	  --include=tests/lint/cppcheck-macros.h \
 	  $(filter %.c,$(LINT_C))
 
 .PHONY: lint-tidy
