@@ -13,8 +13,9 @@ enum gs_code ss_worker_reserve(struct ss_worker *w, uint32_t tasks)
 {
 	if (tasks <= w->tasks_max)
 		return GS_OK;
-	if (ss_pages_reserve(&w->task_pages,
-			     (size_t)tasks * (sizeof(*w->tasks) + sizeof(w->same[0]))))
+	// NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers is what it is
+	const size_t each = sizeof(*w->tasks) + sizeof(w->same[0]);
+	if (ss_pages_reserve(&w->task_pages, tasks * each))
 		return GS_ENOSPC;
 	w->tasks = w->task_pages.at;
 	w->same = (void *)(w->tasks + tasks);
