@@ -24,15 +24,10 @@ const char *lnx_namespace_name(enum lnx_namespace n)
 	return n < LNX_NAMESPACES ? names[n] : "unknown";
 }
 
-static bool has(const struct lnx_kernel *k, enum lnx_member m, uint32_t size)
-{
-	return lnx_field_of(k, m)->present && lnx_field_of(k, m)->size == size;
-}
-
 /* A word of an object. */
 static bool read_word(struct lnx_view *v, gva_t object, enum lnx_member m, uint64_t *value_out)
 {
-	return has(v->k, m, 8) && !lnx_read_u64(v, lnx_member_of(v->k, object, m), value_out);
+	return lnx_has(v->k, m, 8) && !lnx_read_u64(v, lnx_member_of(v->k, object, m), value_out);
 }
 
 /* ... that leads to another one. */
@@ -105,13 +100,13 @@ static void read_namespaces(struct lnx_view *v, const struct lnx_task *leader,
 	gva_t proxy, ns;
 
 	/* a process that has ended has none */
-	if (!follow(v, leader->address, LNX_M_CONTEXT_NSPROXY, &proxy))
+	if (!follow(v, leader->address, LNX_M_TASK_NSPROXY, &proxy))
 		return;
 	for (int i = 0; i < LNX_NAMESPACES; i++) {
 		const enum lnx_member pointer = LNX_M_NSPROXY_UTS + i,
 				      number = LNX_M_UTS_NUMBER + i;
 
-		if (has(k, number, 4) && follow(v, proxy, pointer, &ns) &&
+		if (lnx_has(k, number, 4) && follow(v, proxy, pointer, &ns) &&
 		    !lnx_read_u32(v, lnx_member_of(k, ns, number), &c->namespace[i]))
 			c->known |= (uint32_t)LNX_PROCESS_NAMESPACE << i;
 	}
@@ -179,7 +174,7 @@ void lnx_thread_context_read(struct lnx_view *v, const struct lnx_task *task,
 	struct lnx_thread_context c = { 0 };
 	const gva_t at = task->address;
 
-	if (has(v->k, LNX_M_CONTEXT_ON_RQ, 4) &&
+	if (lnx_has(v->k, LNX_M_CONTEXT_ON_RQ, 4) &&
 	    !lnx_read_u32(v, lnx_member_of(v->k, at, LNX_M_CONTEXT_ON_RQ), &c.on_rq) &&
 	    read_word(v, at, LNX_M_CONTEXT_VRUNTIME, &c.vruntime)) {
 		c.known |= LNX_THREAD_QUEUE;
@@ -187,7 +182,7 @@ void lnx_thread_context_read(struct lnx_view *v, const struct lnx_task *task,
 		(void)read_word(v, at, LNX_M_CONTEXT_CFS_RQ, &c.cfs_rq);
 	}
 	if (read_word(v, at, LNX_M_CONTEXT_PENDING, &c.pending) &&
-	    read_word(v, at, LNX_M_CONTEXT_BLOCKED, &c.blocked))
+	    read_word(v, at, LNX_M_TASK_BLOCKED, &c.blocked))
 		c.known |= LNX_THREAD_SIGNALS;
 	*context_out = c;
 }

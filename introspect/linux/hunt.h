@@ -46,10 +46,7 @@ static inline bool hunt_has(const struct hunt *h, enum lnx_member m)
 /* Whether a kernel's types tell of all members in a row. */
 static inline bool hunt_has_all(const struct hunt *h, enum lnx_member first, enum lnx_member last)
 {
-	for (size_t m = first; m <= (size_t)last; m++)
-		if (!h->v->k->types.member[m].present)
-			return false;
-	return true;
+	return lnx_has_all(h->v->k, first, last);
 }
 
 /* A word of the stack; false: it is not in the copy. */
@@ -148,6 +145,9 @@ bool hunt_owner(const struct hunt *h, uint64_t word, uint64_t flags, gva_t *owne
  */
 bool hunt_find_lock(struct hunt *h, const struct ring *r, uint64_t waiter, enum lnx_member head,
 		    enum lnx_member first, uint64_t *lock_out);
+
+/** Whether the tree that @p root leads to has a node on the stack: its parent, or the root, leads to it. */
+bool hunt_is_in_tree(const struct hunt *h, uint64_t node, uint64_t root);
 
 void hunt_semaphore(struct hunt *h, uint64_t waiter);
 void hunt_rt_mutex(struct hunt *h, uint64_t waiter);

@@ -396,24 +396,30 @@ static bool build_hash(struct kallsyms *ks)
 	return true;
 }
 
-enum gs_code kallsyms_find(const struct kallsyms *ks, const char *name, uint64_t *address_out)
+bool kallsyms_next_named(const struct kallsyms *ks, const char *name, uint32_t *passed,
+			 uint64_t *address_out)
 {
+	const uint32_t first = hash_name(name), mask = ks->hash_size - 1;
 	char have[NAME_BYTES_MAX];
+	uint32_t entry;
 
-	/*
-	 * Insertion was in address order, so the first match of a probe run is the lowest address.
-	 */
-	for (uint32_t slot = hash_name(name) & (ks->hash_size - 1); ks->hash[slot];
-	     slot = (slot + 1) & (ks->hash_size - 1)) {
-		uint32_t i = ks->hash[slot] - 1;
-
-		kallsyms_name(ks, i, NULL, have, sizeof(have));
+	/* insertion was in address order, and so is a probe run */
+	while ((entry = ks->hash[(first + *passed) & mask])) {
+		++*passed;
+		kallsyms_name(ks, entry - 1, NULL, have, sizeof(have));
 		if (strcmp(have, name) == 0) {
-			*address_out = ks->address[i];
-			return GS_OK;
+			*address_out = ks->address[entry - 1];
+			return true;
 		}
 	}
-	return GS_ENOENT;
+	return false;
+}
+
+enum gs_code kallsyms_find(const struct kallsyms *ks, const char *name, uint64_t *address_out)
+{
+	uint32_t passed = 0;
+
+	return kallsyms_next_named(ks, name, &passed, address_out) ? GS_OK : GS_ENOENT;
 }
 
 uint32_t kallsyms_upper_bound(const struct kallsyms *ks, uint64_t address)

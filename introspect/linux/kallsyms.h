@@ -110,6 +110,15 @@ void kallsyms_name(const struct kallsyms *ks, uint32_t i, char *type_out, char *
 /** Index of the first symbol above @p address; the one that covers it is before. */
 uint32_t kallsyms_upper_bound(const struct kallsyms *ks, uint64_t address);
 
+/**
+ * The symbols with a name, one a call, ascending by address.
+ *
+ * @param passed  0 at first; kept between the calls
+ * @return false: there is no further one
+ */
+bool kallsyms_next_named(const struct kallsyms *ks, const char *name, uint32_t *passed,
+			 uint64_t *address_out);
+
 /** Lowest address of a name. @return GS_OK, GS_ENOENT */
 GS_MUST_USE enum gs_code kallsyms_find(const struct kallsyms *ks, const char *name,
 				       uint64_t *address_out);

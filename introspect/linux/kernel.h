@@ -97,6 +97,22 @@ static inline const struct lnx_field *lnx_field_of(const struct lnx_kernel *k, e
 	return &k->types.member[m];
 }
 
+/** Whether a kernel's types tell of a member, of this size. */
+static inline bool lnx_has(const struct lnx_kernel *k, enum lnx_member m, uint32_t size)
+{
+	return lnx_field_of(k, m)->present && lnx_field_of(k, m)->size == size;
+}
+
+/** Whether a kernel's types tell of all members in a row. */
+static inline bool lnx_has_all(const struct lnx_kernel *k, enum lnx_member first,
+			       enum lnx_member last)
+{
+	for (size_t m = first; m <= (size_t)last; m++)
+		if (!k->types.member[m].present)
+			return false;
+	return true;
+}
+
 /** The address of a member of the structure at @p object. */
 static inline gva_t lnx_member_of(const struct lnx_kernel *k, gva_t object, enum lnx_member m)
 {

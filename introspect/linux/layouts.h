@@ -83,9 +83,6 @@ GS_MUST_USE enum gs_code lnx_layouts_read(const struct lnx_layouts *l, struct ln
 /** The version of the form (docs/profiles.md). */
 #define LNX_PROFILE_VERSION 1
 
-/** The profile of all that is asked for and there. Returned: json_decref(); NULL: out of memory. */
-json_t *lnx_profile_of(const struct lnx_layouts *l);
-
 /** The first banner in @p size bytes. @param banner_out room for LNX_BANNER_MAX; left alone: none */
 void lnx_banner_find(const uint8_t *bytes, size_t size, char *banner_out);
 

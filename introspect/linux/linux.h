@@ -659,6 +659,12 @@ enum lnx_frame_kind {
 	LNX_FRAME_INTERRUPTED /* pc that an exception interrupted: exact */
 };
 
+/** Whether a frame's address is looked up as it is, and not the instruction before it. */
+static inline bool lnx_frame_is_exact(uint32_t kind)
+{
+	return kind == LNX_FRAME_PC || kind == LNX_FRAME_INTERRUPTED;
+}
+
 enum lnx_unwind_end {
 	LNX_END_COMPLETE = 0, /* the outermost frame was reached */
 	LNX_END_NO_STACK,     /* the task has none (a zombie whose stack is freed) */

@@ -54,12 +54,9 @@ static uint64_t element_size(const struct lnx_kernel *k, enum lnx_member last)
 
 static bool knows_log(const struct lnx_kernel *k)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(needed); i++) {
-		const struct lnx_field *f = lnx_field_of(k, needed[i].member);
-
-		if (!f->present || f->size != needed[i].size)
+	for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
+		if (!lnx_has(k, needed[i].member, needed[i].size))
 			return false;
-	}
 	return lnx_field_of(k, LNX_M_LOG_INFO_DEVICE)->present &&
 	       element_size(k, LNX_M_LOG_DESC_NEXT) <= DESC_MAX &&
 	       element_size(k, LNX_M_LOG_INFO_DEVICE) <= INFO_MAX && k->variable[LNX_V_LOG].a;

@@ -89,6 +89,8 @@ enum gs_code lnx_mm_half(struct lnx_view *v, gva_t mm, const struct guest_vcpu_r
 	a64_half_set_table(&half, (pa.a & ((UINT64_C(1) << 48) - 1)) | BITS(pa.a, 51, 48) << 2);
 	if (half.table.a != pa.a)
 		return GS_EMALFORMED; /* not aligned as a table of this size */
+	/* a vCPU that is in the kernel may have it switched off */
+	half.enabled = true;
 	*half_out = half;
 	return GS_OK;
 }

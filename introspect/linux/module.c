@@ -20,11 +20,6 @@
 /* Read at once; half of what a stack frame may have. */
 #define SYMBOLS_AT_ONCE 40
 
-static bool has(const struct lnx_kernel *k, enum lnx_member m, uint32_t size)
-{
-	return lnx_field_of(k, m)->present && lnx_field_of(k, m)->size == size;
-}
-
 /* --- a module --- */
 
 /* A part's place in memory is {address, 32-bit size}; only what can be text of a module counts. */
@@ -65,8 +60,8 @@ static bool has_memories(const struct lnx_kernel *k)
 {
 	const struct lnx_field *mem = lnx_field_of(k, LNX_M_MODULE_MEM);
 
-	return mem->present && mem->size % MEMORIES == 0 && has(k, LNX_M_MODULE_MEMORY_BASE, 8) &&
-	       has(k, LNX_M_MODULE_MEMORY_SIZE, 4) &&
+	return mem->present && mem->size % MEMORIES == 0 &&
+	       lnx_has(k, LNX_M_MODULE_MEMORY_BASE, 8) && lnx_has(k, LNX_M_MODULE_MEMORY_SIZE, 4) &&
 	       gs_in_range(lnx_field_of(k, LNX_M_MODULE_MEMORY_BASE)->offset, 8, 0,
 			   mem->size / MEMORIES) &&
 	       gs_in_range(lnx_field_of(k, LNX_M_MODULE_MEMORY_SIZE)->offset, 4, 0,
@@ -75,13 +70,14 @@ static bool has_memories(const struct lnx_kernel *k)
 
 static bool has_layouts(const struct lnx_kernel *k)
 {
-	return has(k, LNX_M_MODULE_CORE_BASE, 8) && has(k, LNX_M_MODULE_CORE_TEXT_SIZE, 4) &&
-	       has(k, LNX_M_MODULE_INIT_BASE, 8) && has(k, LNX_M_MODULE_INIT_TEXT_SIZE, 4);
+	return lnx_has(k, LNX_M_MODULE_CORE_BASE, 8) &&
+	       lnx_has(k, LNX_M_MODULE_CORE_TEXT_SIZE, 4) &&
+	       lnx_has(k, LNX_M_MODULE_INIT_BASE, 8) && lnx_has(k, LNX_M_MODULE_INIT_TEXT_SIZE, 4);
 }
 
 static bool knows_modules(const struct lnx_kernel *k)
 {
-	return has(k, LNX_M_MODULE_STATE, 4) && has(k, LNX_M_MODULE_LIST, 16) &&
+	return lnx_has(k, LNX_M_MODULE_STATE, 4) && lnx_has(k, LNX_M_MODULE_LIST, 16) &&
 	       lnx_field_of(k, LNX_M_MODULE_NAME)->present && (has_memories(k) || has_layouts(k));
 }
 
@@ -142,7 +138,7 @@ static enum gs_code read_module(struct lnx_view *v, gva_t address, struct lnx_mo
 		return rc;
 	if (state == MODULE_STATE_UNFORMED)
 		return GS_ENOENT;
-	if (has(k, LNX_M_MODULE_BUILD_ID, sizeof(m->build_id)) &&
+	if (lnx_has(k, LNX_M_MODULE_BUILD_ID, sizeof(m->build_id)) &&
 	    lnx_read(v, lnx_member_of(k, address, LNX_M_MODULE_BUILD_ID), m->build_id,
 		     sizeof(m->build_id)))
 		return GS_EFAULT;
@@ -305,8 +301,9 @@ static enum gs_code find_table(struct lnx_view *v, const struct lnx_module *m, s
 	const struct lnx_kernel *k = v->k;
 	uint64_t at;
 
-	if (!has(k, LNX_M_MODULE_KALLSYMS, 8) || !has(k, LNX_M_MOD_KALLSYMS_SYMTAB, 8) ||
-	    !has(k, LNX_M_MOD_KALLSYMS_NUM_SYMTAB, 4) || !has(k, LNX_M_MOD_KALLSYMS_STRTAB, 8))
+	if (!lnx_has(k, LNX_M_MODULE_KALLSYMS, 8) || !lnx_has(k, LNX_M_MOD_KALLSYMS_SYMTAB, 8) ||
+	    !lnx_has(k, LNX_M_MOD_KALLSYMS_NUM_SYMTAB, 4) ||
+	    !lnx_has(k, LNX_M_MOD_KALLSYMS_STRTAB, 8))
 		return GS_ENOENT;
 	if (lnx_read_u64(v, lnx_member_of(k, m->address, LNX_M_MODULE_KALLSYMS), &at))
 		return GS_EFAULT;

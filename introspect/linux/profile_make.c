@@ -99,7 +99,7 @@ static bool put_origin(const struct lnx_layouts *l, json_t *root)
 	return !l->has_build_id || put(root, "build-id", json_string(id));
 }
 
-json_t *lnx_profile_of(const struct lnx_layouts *l)
+static json_t *profile_of(const struct lnx_layouts *l)
 {
 	json_t *root = json_pack("{s:i}", "guestshot-profile", LNX_PROFILE_VERSION);
 	json_t *structs = json_object(), *percpu = json_object();
@@ -242,7 +242,7 @@ static enum gs_code open_input(int fd, uint64_t size, struct lnx_layouts *l, str
 static enum gs_code write_text(const struct lnx_layouts *l, char **text_out, struct gs_error *err)
 {
 	GS_FREE struct lnx_types *types = calloc(1, sizeof(*types)); /* too large for a stack */
-	json_t *root = types ? lnx_profile_of(l) : NULL;
+	json_t *root = types ? profile_of(l) : NULL;
 
 	if (!root)
 		return gs_fail(err, GS_ENOSPC, "out of memory");

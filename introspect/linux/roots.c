@@ -127,20 +127,15 @@ static void add_module_lists(struct lnx_kernel *k, const uint64_t *found, uint32
 static void find_module_list(struct lnx_kernel *k, struct lnx_view *v)
 {
 	uint64_t found[ADDRESSES_MAX], address;
+	uint32_t passed = 0;
 
 	if (!kallsyms_find(&k->ks, "modules", &address)) {
 		add_module_lists(k, &address, 1);
 		return;
 	}
 	add_module_lists(k, found, decode_addresses_of(v, "module_get_kallsym", 0, found));
-	for (uint32_t i = 0; i < k->ks.n; i++) {
-		char name[sizeof("m_start") + 1]; /* longer ones are cut, and differ */
-
-		kallsyms_name(&k->ks, i, NULL, name, sizeof(name));
-		if (!strcmp(name, "m_start"))
-			add_module_lists(k, found,
-					 decode_addresses_at(v, k->ks.address[i], 0, true, found));
-	}
+	while (kallsyms_next_named(&k->ks, "m_start", &passed, &address))
+		add_module_lists(k, found, decode_addresses_at(v, address, 0, true, found));
 }
 
 /* The one task whose pid is 0 and which is on the list of all: neighbours must point back at it. */

@@ -74,10 +74,9 @@ static void read_taint(struct lnx_view *v, struct lnx_system *s)
 static void read_uptime(struct lnx_view *v, const struct guest_vcpu_regs *regs, uint32_t n,
 			struct lnx_system *s)
 {
-	const struct lnx_field *clock = lnx_field_of(v->k, LNX_M_RQ_CLOCK);
 	uint64_t now = 0;
 
-	for (uint32_t i = 0; clock->present && clock->size == 8 && i < n; i++) {
+	for (uint32_t i = 0; lnx_has(v->k, LNX_M_RQ_CLOCK, 8) && i < n; i++) {
 		uint64_t ns;
 		gva_t rq, idle;
 

@@ -15,11 +15,6 @@ bool lnx_is_trampoline(const struct lnx_kernel *k, uint64_t address)
 	return address && (address == k->graph_trampoline || address == k->probe_trampoline);
 }
 
-static bool has(const struct lnx_kernel *k, enum lnx_member m, uint32_t size)
-{
-	return k->types.member[m].present && k->types.member[m].size == size;
-}
-
 /* The task's stack of return addresses. */
 struct graph {
 	uint64_t start, used; /* bytes in use */
@@ -41,8 +36,8 @@ static bool read_graph(struct lnx_view *v, gva_t task, struct graph *g)
 	const bool is_array = !k->types.member[LNX_M_FGRAPH_OPS_IDX].present;
 	uint32_t top;
 
-	if (!has(k, LNX_M_TASK_RET_STACK, 8) || !has(k, LNX_M_TASK_CURR_RET_STACK, 4) ||
-	    !has(k, LNX_M_RET_STACK_RET, 8) || !has(k, key, 8) ||
+	if (!lnx_has(k, LNX_M_TASK_RET_STACK, 8) || !lnx_has(k, LNX_M_TASK_CURR_RET_STACK, 4) ||
+	    !lnx_has(k, LNX_M_RET_STACK_RET, 8) || !lnx_has(k, key, 8) ||
 	    lnx_read_u64(v, lnx_member_of(k, task, LNX_M_TASK_RET_STACK), &g->start) ||
 	    lnx_read_u32(v, lnx_member_of(k, task, LNX_M_TASK_CURR_RET_STACK), &top) ||
 	    !lnx_is_object(k, g->start) || (int32_t)top < 0)
@@ -86,8 +81,8 @@ static bool find_in_probes(struct lnx_view *v, gva_t task, uint64_t fp, uint64_t
 	const uint32_t list = lnx_field_of(k, LNX_M_KRETPROBE_LIST)->offset;
 	uint64_t node, word;
 
-	if (!has(k, LNX_M_TASK_KRETPROBES, 8) || !has(k, LNX_M_KRETPROBE_LIST, 8) ||
-	    !has(k, LNX_M_KRETPROBE_RET_ADDR, 8) || !has(k, LNX_M_KRETPROBE_FP, 8) ||
+	if (!lnx_has(k, LNX_M_TASK_KRETPROBES, 8) || !lnx_has(k, LNX_M_KRETPROBE_LIST, 8) ||
+	    !lnx_has(k, LNX_M_KRETPROBE_RET_ADDR, 8) || !lnx_has(k, LNX_M_KRETPROBE_FP, 8) ||
 	    lnx_read_u64(v, lnx_member_of(k, task, LNX_M_TASK_KRETPROBES), &node))
 		return false;
 	for (int i = 0; i < INSTANCES_MAX && lnx_is_object(k, node); i++) {

@@ -22,8 +22,9 @@
 /* Members visited for one name: task_struct has some 250. */
 #define MEMBER_BUDGET 65536
 /* The largest blob seen is 6.6 MB (7.3); the types of the smallest one are over 1 MB. */
-#define BTF_TYPES_MIN (UINT32_C(64) << 10)
-#define BTF_SIZE_MAX  (UINT32_C(64) << 20)
+#define BTF_TYPES_MIN  (UINT32_C(64) << 10)
+#define BTF_SIZE_MAX   (UINT32_C(64) << 20)
+#define PERCPU_SECTION ".data..percpu"
 
 /* One place where the names of kernel members stand; order of enum lnx_member. */
 static const struct lnx_member_name places[LNX_MEMBERS] = {
@@ -193,7 +194,6 @@ static const struct lnx_member_name places[LNX_MEMBERS] = {
 	[LNX_M_NOTIFY_QUEUE] = { "fsnotify_group", "notification_waitq", false },
 	[LNX_M_TASK_NSPROXY] = { "task_struct", "nsproxy", false },
 	[LNX_M_TASK_PID_LINKS] = { "task_struct", "pid_links", false },
-	[LNX_M_NSPROXY_PIDS] = { "nsproxy", "pid_ns_for_children", false },
 	[LNX_M_SPACE_PARENT] = { "pid_namespace", "parent", false },
 	[LNX_M_SPACE_PIDS] = { "pid_namespace", "idr.idr_rt.xa_head", false },
 	[LNX_M_PID_TASKS] = { "pid", "tasks", false },
@@ -277,8 +277,6 @@ static const struct lnx_member_name places[LNX_MEMBERS] = {
 	[LNX_M_CONTEXT_VRUNTIME] = { "task_struct", "se.vruntime", false },
 	[LNX_M_CONTEXT_CFS_RQ] = { "task_struct", "se.cfs_rq", false },
 	[LNX_M_CONTEXT_PENDING] = { "task_struct", "pending.signal", false },
-	[LNX_M_CONTEXT_BLOCKED] = { "task_struct", "blocked", false },
-	[LNX_M_CONTEXT_NSPROXY] = { "task_struct", "nsproxy", false },
 	[LNX_M_CONTEXT_CGROUPS] = { "task_struct", "cgroups", false },
 	[LNX_M_SIGNAL_PENDING] = { "signal_struct", "shared_pending.signal", false },
 	[LNX_M_CSS_SET_CGROUP] = { "css_set", "dfl_cgrp", false },
@@ -479,26 +477,60 @@ static bool find_path(const struct btf *btf, const struct btf_type *type, const 
 	return true;
 }
 
-/* BTF, and the type that was asked for last: members are asked for structure by structure. */
-struct btf_layouts {
-	struct btf *btf;
-	char name[64]; /* "": none yet */
+/* A type that is asked for. */
+struct btf_wanted {
+	const char *name;
 	uint32_t kind;
 	const struct btf_type *type; /* NULL: there is none of that name */
 };
 
-/* libbpf compares the names of all types: some ms. */
+/* BTF, and where in it is what is asked for: libbpf would compare the names of all types, each time. */
+struct btf_layouts {
+	struct btf *btf;
+	struct btf_wanted wanted[LNX_MEMBERS + 4]; /* structures of members, and the others */
+	uint32_t count;
+};
+
+static struct btf_wanted *wanted_of(struct btf_layouts *b, const char *name, uint32_t kind)
+{
+	for (uint32_t i = 0; i < b->count; i++)
+		if (b->wanted[i].kind == kind && !strcmp(b->wanted[i].name, name))
+			return &b->wanted[i];
+	return NULL;
+}
+
+static void want(struct btf_layouts *b, const char *name, uint32_t kind)
+{
+	if (!wanted_of(b, name, kind))
+		b->wanted[b->count++] = (struct btf_wanted){ name, kind, NULL };
+}
+
+static void find_types(struct btf_layouts *b)
+{
+	for (size_t m = 0; m < LNX_MEMBERS; m++)
+		want(b, places[m].in, BTF_KIND_STRUCT);
+	want(b, LNX_FRAME_RECORD_META, BTF_KIND_STRUCT);
+	want(b, PERCPU_SECTION, BTF_KIND_DATASEC);
+	want(b, LNX_ZONE_ENUM, BTF_KIND_ENUM);
+	want(b, LNX_NODE_ENUM, BTF_KIND_ENUM);
+	for (uint32_t id = 1; id < btf__type_cnt(b->btf); id++) {
+		const struct btf_type *t = btf__type_by_id(b->btf, id);
+		const uint32_t kind = t ? btf_kind(t) : BTF_KIND_UNKN;
+
+		if (kind != BTF_KIND_STRUCT && kind != BTF_KIND_ENUM && kind != BTF_KIND_DATASEC)
+			continue;
+		const char *name = btf__name_by_offset(b->btf, t->name_off);
+		struct btf_wanted *w = name && *name ? wanted_of(b, name, kind) : NULL;
+		if (w && !w->type)
+			w->type = t; /* the first of several, as libbpf has it */
+	}
+}
+
 static const struct btf_type *find_type(struct btf_layouts *b, const char *name, uint32_t kind)
 {
-	if (b->kind == kind && !strcmp(b->name, name))
-		return b->type;
-	int id = btf__find_by_name_kind(b->btf, name, kind);
-	const struct btf_type *type = id > 0 ? btf__type_by_id(b->btf, (uint32_t)id) : NULL;
-	/* a longer name is cut, and asked for anew each time */
-	snprintf(b->name, sizeof(b->name), "%s", name);
-	b->kind = kind;
-	b->type = type;
-	return type;
+	const struct btf_wanted *w = wanted_of(b, name, kind);
+
+	return w ? w->type : NULL;
 }
 
 static bool btf_size_of(void *priv, const char *in, uint32_t *size_out)
@@ -522,7 +554,7 @@ static bool btf_member_of(void *priv, const char *in, const char *path, struct l
 static bool btf_percpu_of(void *priv, const char *wanted, struct lnx_field *field_out)
 {
 	struct btf_layouts *b = priv;
-	const struct btf_type *sec = find_type(b, ".data..percpu", BTF_KIND_DATASEC);
+	const struct btf_type *sec = find_type(b, PERCPU_SECTION, BTF_KIND_DATASEC);
 
 	for (uint32_t i = 0; sec && i < btf_vlen(sec); i++) {
 		const struct btf_var_secinfo *info = &btf_var_secinfos(sec)[i];
@@ -592,6 +624,7 @@ enum gs_code lnx_layouts_open_btf(const void *blob, size_t size, struct lnx_layo
 		free(b);
 		return gs_fail(err, GS_EMALFORMED, "the kernel's type information is broken");
 	}
+	find_types(b);
 	layouts_out->priv = b;
 	layouts_out->ops = &ops;
 	return GS_OK;

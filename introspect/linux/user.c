@@ -43,8 +43,6 @@ void lnx_user_space_init(struct lnx_user_space *u, struct lnx_view *v, gva_t mm,
 {
 	*u = (struct lnx_user_space){ .v = v, .mm = mm };
 	u->rc = lnx_mm_half(v, mm, regs, n, &u->regime.half[0]);
-	/* a vCPU that is in the kernel may have it switched off */
-	u->regime.half[0].enabled = true;
 }
 
 static bool is_user(const struct lnx_user_space *u, uint64_t address)

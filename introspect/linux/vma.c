@@ -26,22 +26,9 @@ enum maple_type { MAPLE_DENSE, MAPLE_LEAF_64, MAPLE_RANGE_64, MAPLE_ARANGE_64 };
 
 #define MAPLE_SLOTS_MAX 32 /* there are 16 and 10 */
 
-static const struct lnx_field *field(const struct lnx_kernel *k, enum lnx_member m)
-{
-	return &k->types.member[m];
-}
-
 static bool has(const struct lnx_kernel *k, enum lnx_member m)
 {
-	return field(k, m)->present;
-}
-
-static bool has_all(const struct lnx_kernel *k, enum lnx_member first, enum lnx_member last)
-{
-	for (enum lnx_member m = first; m <= last; m++)
-		if (!has(k, m))
-			return false;
-	return true;
+	return lnx_field_of(k, m)->present;
 }
 
 static bool is_table_good(const struct lnx_field *pivot, const struct lnx_field *slot)
@@ -52,10 +39,12 @@ static bool is_table_good(const struct lnx_field *pivot, const struct lnx_field 
 
 static bool knows_maple_tree(const struct lnx_kernel *k)
 {
-	return has_all(k, LNX_M_MAPLE_RANGE_PIVOT, LNX_M_MAPLE_ARANGE_SLOT) &&
+	return lnx_has_all(k, LNX_M_MAPLE_RANGE_PIVOT, LNX_M_MAPLE_ARANGE_SLOT) &&
 	       has(k, LNX_M_MM_MAPLE_ROOT) &&
-	       is_table_good(field(k, LNX_M_MAPLE_RANGE_PIVOT), field(k, LNX_M_MAPLE_RANGE_SLOT)) &&
-	       is_table_good(field(k, LNX_M_MAPLE_ARANGE_PIVOT), field(k, LNX_M_MAPLE_ARANGE_SLOT));
+	       is_table_good(lnx_field_of(k, LNX_M_MAPLE_RANGE_PIVOT),
+			     lnx_field_of(k, LNX_M_MAPLE_RANGE_SLOT)) &&
+	       is_table_good(lnx_field_of(k, LNX_M_MAPLE_ARANGE_PIVOT),
+			     lnx_field_of(k, LNX_M_MAPLE_ARANGE_SLOT));
 }
 
 static bool knows_rb_tree(const struct lnx_kernel *k)
@@ -65,10 +54,9 @@ static bool knows_rb_tree(const struct lnx_kernel *k)
 
 bool lnx_knows_mappings(const struct lnx_kernel *k)
 {
-	return has_all(k, LNX_M_VMA_START, LNX_M_VMA_FILE) &&
-	       has_all(k, LNX_M_FILE_DENTRY, LNX_M_DENTRY_NAME_LEN) &&
-	       has_all(k, LNX_M_FILE_INODE, LNX_M_FILE_INODE) &&
-	       has_all(k, LNX_M_INODE_NUMBER, LNX_M_INODE_NUMBER) &&
+	return lnx_has_all(k, LNX_M_VMA_START, LNX_M_VMA_FILE) &&
+	       lnx_has_all(k, LNX_M_FILE_DENTRY, LNX_M_DENTRY_NAME_LEN) &&
+	       has(k, LNX_M_FILE_INODE) && has(k, LNX_M_INODE_NUMBER) &&
 	       (knows_maple_tree(k) || knows_rb_tree(k));
 }
 
@@ -77,7 +65,7 @@ static enum gs_code read_member(struct lnx_view *v, uint64_t object, enum lnx_me
 {
 	if (!lnx_is_object(v->k, object))
 		return GS_EMALFORMED;
-	return lnx_read_u64(v, GVA(object + field(v->k, m)->offset), value_out);
+	return lnx_read_u64(v, GVA(object + lnx_field_of(v->k, m)->offset), value_out);
 }
 
 /* --- trees --- */
@@ -90,9 +78,9 @@ static enum gs_code maple_step(struct lnx_view *v, uint64_t node, bool is_arange
 			       uint64_t *entry_out)
 {
 	const struct lnx_field *pivots =
-		field(v->k, is_arange ? LNX_M_MAPLE_ARANGE_PIVOT : LNX_M_MAPLE_RANGE_PIVOT);
+		lnx_field_of(v->k, is_arange ? LNX_M_MAPLE_ARANGE_PIVOT : LNX_M_MAPLE_RANGE_PIVOT);
 	const struct lnx_field *slots =
-		field(v->k, is_arange ? LNX_M_MAPLE_ARANGE_SLOT : LNX_M_MAPLE_RANGE_SLOT);
+		lnx_field_of(v->k, is_arange ? LNX_M_MAPLE_ARANGE_SLOT : LNX_M_MAPLE_RANGE_SLOT);
 	const uint32_t n = pivots->size / 8;
 	uint64_t pivot[MAPLE_SLOTS_MAX];
 	uint32_t i = 0;
@@ -137,7 +125,7 @@ static enum gs_code rb_find(struct lnx_view *v, gva_t mm, uint64_t address, uint
 	enum gs_code rc = read_member(v, mm.a, LNX_M_MM_RB_ROOT, &node);
 
 	for (uint32_t depth = 0; !rc && depth < TREE_DEPTH_MAX; depth++) {
-		const uint64_t vma = node - field(v->k, LNX_M_VMA_RB)->offset;
+		const uint64_t vma = node - lnx_field_of(v->k, LNX_M_VMA_RB)->offset;
 
 		if (!node)
 			return GS_ENOENT;
@@ -165,8 +153,8 @@ static enum gs_code put_name(struct lnx_view *v, uint64_t dentry, char *file, si
 	enum gs_code rc = read_member(v, dentry, LNX_M_DENTRY_NAME, &name);
 
 	if (!rc)
-		rc = lnx_read_u32(v, GVA(dentry + field(v->k, LNX_M_DENTRY_NAME_LEN)->offset),
-				  &len);
+		rc = lnx_read_u32(
+			v, GVA(dentry + lnx_field_of(v->k, LNX_M_DENTRY_NAME_LEN)->offset), &len);
 	if (rc)
 		return rc;
 	if (len > NAME_LENGTH_MAX)

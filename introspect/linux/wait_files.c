@@ -199,7 +199,7 @@ static bool first_space(const struct hunt *h, uint64_t *space_out)
 	uint64_t proxy, parent;
 
 	if (!hunt_member(h, h->task->address.a, LNX_M_TASK_NSPROXY, &proxy) ||
-	    !hunt_member(h, proxy, LNX_M_NSPROXY_PIDS, space_out))
+	    !hunt_member(h, proxy, LNX_M_NSPROXY_PID, space_out))
 		return false;
 	for (uint32_t i = 0; i <= SPACES_MAX; i++) {
 		if (!hunt_member(h, *space_out, LNX_M_SPACE_PARENT, &parent))
@@ -216,7 +216,8 @@ static bool find_process(const struct hunt *h, uint32_t number, struct lnx_task 
 {
 	uint64_t pid, space, root, link;
 
-	if (!hunt_has_all(h, LNX_M_TASK_NSPROXY, LNX_M_XA_SLOTS) || !first_space(h, &space) ||
+	if (!hunt_has(h, LNX_M_NSPROXY_PID) ||
+	    !hunt_has_all(h, LNX_M_TASK_NSPROXY, LNX_M_XA_SLOTS) || !first_space(h, &space) ||
 	    !hunt_member(h, space, LNX_M_SPACE_PIDS, &root) || !tree_entry(h, root, number, &pid) ||
 	    !hunt_remote(h, pid + hunt_offset(h, LNX_M_PID_TASKS) + PIDTYPE_TGID * 8, &link))
 		return false;

@@ -112,8 +112,7 @@ void hunt_semaphore(struct hunt *h, uint64_t waiter)
 		hunt_add(h, LNX_WAIT_SEMAPHORE, sem, GVA(0), 0);
 }
 
-/* Its waiters are in a tree: the parent, or the root in the lock that the waiter names, leads to it. */
-static bool is_in_tree(const struct hunt *h, uint64_t node, uint64_t lock)
+bool hunt_is_in_tree(const struct hunt *h, uint64_t node, uint64_t root)
 {
 	uint64_t parent, one, other;
 
@@ -122,7 +121,7 @@ static bool is_in_tree(const struct hunt *h, uint64_t node, uint64_t lock)
 	parent &= ~RB_FLAGS;
 	/* struct rb_node: parent and colour, right, left */
 	if (!parent)
-		return hunt_member(h, lock, LNX_M_RT_MUTEX_ROOT, &one) && one == node;
+		return hunt_remote(h, root, &one) && one == node;
 	return hunt_remote(h, parent + 8, &one) && hunt_remote(h, parent + 16, &other) &&
 	       (one == node || other == node);
 }
@@ -133,7 +132,8 @@ void hunt_rt_mutex(struct hunt *h, uint64_t waiter)
 	gva_t owner;
 
 	if (!hunt_local(h, waiter, LNX_M_RT_WAITER_LOCK, &lock) || !lnx_is_object(h->v->k, lock) ||
-	    !is_in_tree(h, waiter + hunt_offset(h, LNX_M_RT_WAITER_NODE), lock) ||
+	    !hunt_is_in_tree(h, waiter + hunt_offset(h, LNX_M_RT_WAITER_NODE),
+			     lock + hunt_offset(h, LNX_M_RT_MUTEX_ROOT)) ||
 	    !hunt_member(h, lock, LNX_M_RT_MUTEX_ROOT, &root) || !root ||
 	    !hunt_member(h, lock, LNX_M_RT_MUTEX_OWNER, &word) || !(word & RT_WAITERS) ||
 	    !hunt_owner(h, word, RT_WAITERS, &owner))

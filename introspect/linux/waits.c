@@ -25,17 +25,7 @@
 #define RWSEM_TYPE_WRITE   0	       /* enum rwsem_waiter_type: RWSEM_WAITING_FOR_WRITE */
 #define FUT_OFF_INODE	   UINT64_C(1) /* include/linux/futex.h: low bits of a key's offset */
 #define FUT_OFF_FLAGS	   UINT64_C(3)
-#define TIMER_ENQUEUED	   1	       /* HRTIMER_STATE_ENQUEUED */
-#define RB_FLAGS	   UINT64_C(3) /* colour, in the parent's word of a struct rb_node */
-
-/* Whether a kernel's types tell of all members in a row. */
-static bool has_all(const struct lnx_kernel *k, enum lnx_member first, enum lnx_member last)
-{
-	for (size_t m = first; m <= (size_t)last; m++)
-		if (!k->types.member[m].present)
-			return false;
-	return true;
-}
+#define TIMER_ENQUEUED	   1 /* HRTIMER_STATE_ENQUEUED */
 
 void hunt_add(struct hunt *h, enum lnx_wait_kind kind, uint64_t object, gva_t owner, uint64_t extra)
 {
@@ -353,7 +343,7 @@ static void try_futex(struct hunt *h, uint64_t q)
 	    !hunt_local(h, q, LNX_M_FUTEX_KEY_OFFSET, &offset) || !is_in_bucket(h, q))
 		return;
 	const uint64_t in_page = offset & ~FUT_OFF_FLAGS;
-	const uint64_t page = lnx_kernel_info_get(h->v->k).page_size;
+	const uint64_t page = UINT64_C(1) << h->v->k->regime.half[1].granule_bits;
 
 	if (in_page >= page)
 		return;
@@ -369,20 +359,13 @@ static void try_futex(struct hunt *h, uint64_t q)
 static void try_timer(struct hunt *h, uint64_t sleeper)
 {
 	const uint64_t node = sleeper + hunt_offset(h, LNX_M_SLEEPER_NODE);
-	uint64_t state, parent, base, expires, one, other;
+	uint64_t state, base, expires;
 
 	if (!hunt_local(h, sleeper, LNX_M_SLEEPER_STATE, &state) || state != TIMER_ENQUEUED ||
-	    !hunt_local_word(h, node, &parent) ||
 	    !hunt_local(h, sleeper, LNX_M_SLEEPER_BASE, &base) ||
 	    !hunt_local(h, sleeper, LNX_M_SLEEPER_EXPIRES, &expires))
 		return;
-	parent &= ~RB_FLAGS;
-	/* struct rb_node: parent and colour, right, left */
-	if (parent && (!hunt_remote(h, parent + 8, &one) || !hunt_remote(h, parent + 16, &other)))
-		return;
-	if (!parent && !hunt_remote(h, base + hunt_offset(h, LNX_M_CLOCK_BASE_ROOT), &one))
-		return;
-	if (one == node || (parent && other == node))
+	if (hunt_is_in_tree(h, node, base + hunt_offset(h, LNX_M_CLOCK_BASE_ROOT)))
 		hunt_add(h, LNX_WAIT_TIMER, node, GVA(0), expires);
 }
 
@@ -428,7 +411,7 @@ static bool knows(const struct lnx_kernel *k, size_t kind)
 {
 	const enum lnx_member *either = kinds[kind].either;
 
-	return has_all(k, kinds[kind].first, kinds[kind].last) &&
+	return lnx_has_all(k, kinds[kind].first, kinds[kind].last) &&
 	       (either[0] == either[1] || lnx_field_of(k, either[0])->present ||
 		lnx_field_of(k, either[1])->present);
 }
@@ -469,9 +452,12 @@ static void look_at_stack(struct hunt *h)
 		if (hunt_local_word(h, at, &word) && word == h->task->address.a)
 			hit[hits++] = at;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		for (uint32_t k = 0; k < hits && knows(h->v->k, i); k++)
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		if (!knows(h->v->k, i))
+			continue;
+		for (uint32_t k = 0; k < hits; k++)
 			kinds[i].look(h, hit[k] - hunt_offset(h, kinds[i].task));
+	}
 }
 
 uint32_t lnx_waits_find(struct lnx_view *v, const struct lnx_task *task,

@@ -218,7 +218,7 @@ static void make_files(void)
 	place_all(LNX_M_FILE_INODE, LNX_M_FILE_MODE, 0x20);
 	place(LNX_M_OPS_RELEASE, 0x30);
 	place_all(LNX_M_INODE_NUMBER, LNX_M_INODE_PIPE, 0x18);
-	place(LNX_M_NSPROXY_PIDS, 0x08);
+	place(LNX_M_NSPROXY_PID, 0x08);
 	place_all(LNX_M_SPACE_PARENT, LNX_M_SPACE_PIDS, 0x28);
 	place(LNX_M_PID_TASKS, 0x20);
 	place(LNX_M_XA_SHIFT, 0);
@@ -240,7 +240,7 @@ static void number_processes(void)
 	space = lg_object(&made.g);
 	level = lg_object(&made.g);
 	*member(a->address, LNX_M_TASK_NSPROXY) = proxy;
-	*member(proxy, LNX_M_NSPROXY_PIDS) = inner;
+	*member(proxy, LNX_M_NSPROXY_PID) = inner;
 	*member(inner, LNX_M_SPACE_PARENT) = space;
 	*member(space, LNX_M_SPACE_PIDS) = top + 2;
 	*word(top) = 6; // shift
