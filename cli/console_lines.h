@@ -8,8 +8,11 @@
  * pieces of CLI_LINE_MAX bytes, each of which is a line. Threads: one at a time.
  */
 
+#include <regex.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "base/error.h"
 
 #define CLI_LINE_MAX 1024
 
@@ -29,5 +32,13 @@ void cli_lines_feed(struct cli_lines *l, const char *bytes, size_t len,
 
 /** A line as a string: what ends a C string or a terminal's line is left out. */
 void cli_line_text(const char *line, size_t len, char text_out[static CLI_LINE_MAX + 1]);
+
+/**
+ * Compile the extended regular expression that lines are to match.
+ *
+ * @param re_out  freed by regfree()
+ * @return GS_OK; GS_EINVAL: it is none
+ */
+GS_MUST_USE enum gs_code cli_line_regex(regex_t *re_out, const char *regex, struct gs_error *err);
 
 #endif

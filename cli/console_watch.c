@@ -28,16 +28,12 @@ void cli_console_watch_deinit(struct cli_console_watch *w)
 enum gs_code cli_console_watch_add(struct cli_console_watch *w, const char *regex, uint32_t reason,
 				   struct gs_error *err)
 {
-	char why[128];
-
 	if (w->patterns == CLI_WATCH_PATTERNS_MAX)
 		return gs_fail(err, GS_ETOOBIG, "more than %d expressions: join them with |",
 			       CLI_WATCH_PATTERNS_MAX);
-	int e = regcomp(&w->pattern[w->patterns].re, regex, REG_EXTENDED | REG_NOSUB);
-	if (e) {
-		regerror(e, &w->pattern[w->patterns].re, why, sizeof(why));
-		return gs_fail(err, GS_EINVAL, "regular expression '%s': %s", regex, why);
-	}
+	enum gs_code rc = cli_line_regex(&w->pattern[w->patterns].re, regex, err);
+	if (rc)
+		return rc;
 	w->pattern[w->patterns++].reason = reason;
 	return GS_OK;
 }

@@ -4,13 +4,10 @@
 
 enum gs_code cli_until_init(struct cli_until *u, const char *regex, struct gs_error *err)
 {
-	int e = regcomp(&u->re, regex, REG_EXTENDED | REG_NOSUB);
+	enum gs_code rc = cli_line_regex(&u->re, regex, err);
 
-	if (e) {
-		char why[128];
-		regerror(e, &u->re, why, sizeof(why));
-		return gs_fail(err, GS_EINVAL, "regular expression '%s': %s", regex, why);
-	}
+	if (rc)
+		return rc;
 	atomic_init(&u->matched, false);
 	pthread_mutex_init(&u->lock, NULL);
 	u->lines.len = 0;

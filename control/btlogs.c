@@ -76,11 +76,9 @@ uint32_t ctl_btlogs_frames(const uint64_t *address, const uint8_t *kind, uint32_
 {
 	uint32_t n = (uint32_t)gs_min(count, LNX_FRAMES_MAX);
 
-	for (uint32_t i = 0; i < n; i++) {
-		bool exact = kind[i] == LNX_FRAME_PC || kind[i] == LNX_FRAME_INTERRUPTED;
-
-		frames_out[i] = (address[i] & ~UINT64_C(3)) | (exact ? BTL_FRAME_EXACT : 0);
-	}
+	for (uint32_t i = 0; i < n; i++)
+		frames_out[i] = (address[i] & ~UINT64_C(3)) |
+				(lnx_frame_is_exact(kind[i]) ? BTL_FRAME_EXACT : 0);
 	return n;
 }
 

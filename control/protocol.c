@@ -619,6 +619,11 @@ json_t *ctl_json_text(const char *text)
 	return json_string(shown);
 }
 
+json_t *ctl_json_number(uint64_t value)
+{
+	return json_integer((json_int_t)gs_min(value, INT64_MAX));
+}
+
 json_t *ctl_help(void)
 {
 	json_t *list = json_array();

@@ -117,6 +117,9 @@ json_t *ctl_json_parse(const char *text, size_t len, struct ctl_fault *fault_out
 /** A JSON string of any bytes: what is not UTF-8 is escaped. NULL only when out of memory. */
 json_t *ctl_json_text(const char *text);
 
+/** A JSON integer of a counter: below 2^63 for some centuries, and a wrong one is not negative. */
+json_t *ctl_json_number(uint64_t value);
+
 /** What "help" returns: every command with its arguments. NULL when out of memory. */
 json_t *ctl_help(void);
 

@@ -207,7 +207,8 @@ static void on_done(struct ctl_job *job)
 	const uint64_t now = gs_clock_ns();
 
 	s->busy = false;
-	ctl_store_stats_get(s->store, &s->folder);
+	if (s->what != SCHEDULE_LOOK) /* that puts nothing there */
+		ctl_store_stats_get(s->store, &s->folder);
 	if (ctl_pace_pay(&s->pace, now, job->result.stopped_ns))
 		say_stretched(s, now);
 	if (s->what == SCHEDULE_LOOK)

@@ -91,22 +91,17 @@ static void send_error(struct client *c, const json_t *id, const char *class, co
 	send_fault(c, id, &f);
 }
 
-/* Counters are below 2^63 for some centuries; a wrong one must not become negative. */
-static json_t *number(uint64_t value)
-{
-	return json_integer((json_int_t)gs_min(value, INT64_MAX));
-}
-
 static json_t *capture_numbers(const struct ss_result *r)
 {
 	return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-			 "bytes", number(r->size), "complete", (int)r->complete, "tasks",
-			 number(r->tasks), "threads", number(r->threads), "same_tasks",
-			 number(r->same_tasks), "same_threads", number(r->same_threads), "tries",
-			 number(r->tries), "stopped_ns", number(r->stopped_ns), "stop_ns",
-			 number(r->stop_ns), "collect_ns", number(r->collect_ns), "resume_ns",
-			 number(r->resume_ns), "total_ns", number(r->total_ns), "time_ns",
-			 number(r->start_ns));
+			 "bytes", ctl_json_number(r->size), "complete", (int)r->complete, "tasks",
+			 ctl_json_number(r->tasks), "threads", ctl_json_number(r->threads),
+			 "same_tasks", ctl_json_number(r->same_tasks), "same_threads",
+			 ctl_json_number(r->same_threads), "tries", ctl_json_number(r->tries),
+			 "stopped_ns", ctl_json_number(r->stopped_ns), "stop_ns",
+			 ctl_json_number(r->stop_ns), "collect_ns", ctl_json_number(r->collect_ns),
+			 "resume_ns", ctl_json_number(r->resume_ns), "total_ns",
+			 ctl_json_number(r->total_ns), "time_ns", ctl_json_number(r->start_ns));
 }
 
 /* The members of two objects, both taken. NULL: out of memory, also when one is NULL */
@@ -135,38 +130,42 @@ static json_t *snap_body(const struct client *c)
 	json_t *body = capture_numbers(r);
 
 	body = joined(body, saved ? json_pack("{s:b}", "saved", 1) : target_object(c));
-	return r->saved_id ? joined(body, json_pack("{s:o}", "saved_id", number(r->saved_id)))
-			   : body;
+	return r->saved_id
+		       ? joined(body, json_pack("{s:o}", "saved_id", ctl_json_number(r->saved_id)))
+		       : body;
 }
 
 static json_t *log_object(const struct btl_log_stats *l)
 {
 	return json_pack("{s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name", l->name,
-			 "enabled", (int)l->enabled, "capacity", number(l->capacity), "held",
-			 number(l->held), "bytes", number(l->bytes), "recorded",
-			 number(l->recorded), "overwritten", number(l->overwritten), "dropped",
-			 number(l->dropped), "refused", number(l->refused), "skipped",
-			 number(l->skipped));
+			 "enabled", (int)l->enabled, "capacity", ctl_json_number(l->capacity),
+			 "held", ctl_json_number(l->held), "bytes", ctl_json_number(l->bytes),
+			 "recorded", ctl_json_number(l->recorded), "overwritten",
+			 ctl_json_number(l->overwritten), "dropped", ctl_json_number(l->dropped),
+			 "refused", ctl_json_number(l->refused), "skipped",
+			 ctl_json_number(l->skipped));
 }
 
 static json_t *library_object(const struct btl_library_stats *l)
 {
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "limit", number(l->limit),
-			 "stack_bytes", number(l->stack_bytes), "table_bytes",
-			 number(l->table_bytes), "stacks", number(l->stacks), "stacks_max",
-			 number(l->stacks_max), "lost", number(l->lost), "drops", number(l->drops),
-			 "dropped_stacks", number(l->dropped_stacks), "dropped_records",
-			 number(l->dropped_records));
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "limit",
+			 ctl_json_number(l->limit), "stack_bytes", ctl_json_number(l->stack_bytes),
+			 "table_bytes", ctl_json_number(l->table_bytes), "stacks",
+			 ctl_json_number(l->stacks), "stacks_max", ctl_json_number(l->stacks_max),
+			 "lost", ctl_json_number(l->lost), "drops", ctl_json_number(l->drops),
+			 "dropped_stacks", ctl_json_number(l->dropped_stacks), "dropped_records",
+			 ctl_json_number(l->dropped_records));
 }
 
 static json_t *sampling_object(const struct ctl_sample_stats *s)
 {
 	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "hz",
-			 number(s->hz), "rounds", number(s->rounds), "late", number(s->late),
-			 "samples", number(s->samples), "idle", number(s->idle), "user",
-			 number(s->user), "unknown", number(s->unknown), "failed",
-			 number(s->failed), "held_ns", number(s->held_ns), "run_ns",
-			 number(s->run_ns), "one_by_one", (int)s->one_by_one, "end",
+			 ctl_json_number(s->hz), "rounds", ctl_json_number(s->rounds), "late",
+			 ctl_json_number(s->late), "samples", ctl_json_number(s->samples), "idle",
+			 ctl_json_number(s->idle), "user", ctl_json_number(s->user), "unknown",
+			 ctl_json_number(s->unknown), "failed", ctl_json_number(s->failed),
+			 "held_ns", ctl_json_number(s->held_ns), "run_ns",
+			 ctl_json_number(s->run_ns), "one_by_one", (int)s->one_by_one, "end",
 			 s->end.code ? ctl_json_text(s->end.text) : json_null());
 }
 
@@ -184,17 +183,17 @@ static json_t *btlogs_body(const struct client *c)
 
 static json_t *save_body(const struct client *c)
 {
-	return joined(json_pack("{s:o}", "bytes", number(c->job.saved)), target_object(c));
+	return joined(json_pack("{s:o}", "bytes", ctl_json_number(c->job.saved)), target_object(c));
 }
 
 static json_t *dump_body(const struct client *c)
 {
 	const struct ctl_dump_result *r = &c->job.dump;
 
-	return json_pack("{s:o, s:o, s:o, s:b, s:o, s:s}", "bytes", number(r->file_size), "data",
-			 number(r->data), "unreadable", number(r->unreadable), "vmcoreinfo",
-			 (int)r->vmcoreinfo, "stopped_ns", number(r->stopped_ns), "path",
-			 c->request.path);
+	return json_pack("{s:o, s:o, s:o, s:b, s:o, s:s}", "bytes", ctl_json_number(r->file_size),
+			 "data", ctl_json_number(r->data), "unreadable",
+			 ctl_json_number(r->unreadable), "vmcoreinfo", (int)r->vmcoreinfo,
+			 "stopped_ns", ctl_json_number(r->stopped_ns), "path", c->request.path);
 }
 
 /* What stop, cont and quit return: how things stand now. */
@@ -210,7 +209,7 @@ static const char *state_name(const struct ctl_server *s)
 static json_t *stop_body(const struct client *c)
 {
 	return json_pack("{s:s, s:o, s:o}", "state", state_name(c->server), "stops",
-			 number(c->server->stops), "own_stops", number(c->stops));
+			 ctl_json_number(c->server->stops), "own_stops", ctl_json_number(c->stops));
 }
 
 /* --- status -------------------------------------------------------------------------------------
@@ -224,16 +223,17 @@ static json_t *machine_object(const struct ctl_server *s)
 		return json_null();
 	s->config.hooks->machine_status(s->config.arg, &m);
 	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uptime_ns",
-			 number(m.uptime_ns), "stop_depth", number(m.stop_depth), "stop_count",
-			 number(m.stop_count), "stopped_ns", number(m.stopped_ns), "vcpus_on",
-			 number(m.vcpus_on), "console_bytes", number(m.console_bytes),
-			 "console_dropped", number(m.console_dropped), "unknown_mmio",
-			 number(m.unknown_mmio));
+			 ctl_json_number(m.uptime_ns), "stop_depth", ctl_json_number(m.stop_depth),
+			 "stop_count", ctl_json_number(m.stop_count), "stopped_ns",
+			 ctl_json_number(m.stopped_ns), "vcpus_on", ctl_json_number(m.vcpus_on),
+			 "console_bytes", ctl_json_number(m.console_bytes), "console_dropped",
+			 ctl_json_number(m.console_dropped), "unknown_mmio",
+			 ctl_json_number(m.unknown_mmio));
 }
 
 static json_t *numbers_at(const struct ss_result *r, uint64_t wall_us)
 {
-	return joined(capture_numbers(r), json_pack("{s:o}", "time_us", number(wall_us)));
+	return joined(capture_numbers(r), json_pack("{s:o}", "time_us", ctl_json_number(wall_us)));
 }
 
 static json_t *last_object(const struct ctl_capture_stats *stats)
@@ -249,7 +249,7 @@ static json_t *saved_object(const struct ctl_server *s)
 	if (!ctl_worker_saved(s->config.worker, &numbers, &wall_us))
 		return json_null();
 	return joined(numbers_at(&numbers, wall_us),
-		      json_pack("{s:o}", "saved_id", number(numbers.saved_id)));
+		      json_pack("{s:o}", "saved_id", ctl_json_number(numbers.saved_id)));
 }
 
 static json_t *status_body(const struct client *c)
@@ -263,13 +263,15 @@ static json_t *status_body(const struct client *c)
 		"s:{s:o, s:o, s:o, s:o, s:o}, s:o, s:o, s:o}",
 		"schema", 1, "state", state_name(s), "end",
 		s->ended ? json_string(s->ended) : json_null(), "version", GUESTSHOT_VERSION,
-		"clients", number(s->connected), "stops", number(s->stops), "own_stops",
-		number(c->stops), "guest", "source", g->source, "vcpus", number(g->vcpu_count),
-		"clusters", number(g->cluster_count), "ram_bytes", number(guest_ram_size(g)),
-		"captures", "taken", number(stats->taken), "incomplete", number(stats->incomplete),
-		"failed", number(stats->failed), "dropped", number(stats->dropped), "queued",
-		number(ctl_worker_queued(s->config.worker)), "last_capture", last_object(stats),
-		"saved_capture", saved_object(s), "machine", machine_object(s));
+		"clients", ctl_json_number(s->connected), "stops", ctl_json_number(s->stops),
+		"own_stops", ctl_json_number(c->stops), "guest", "source", g->source, "vcpus",
+		ctl_json_number(g->vcpu_count), "clusters", ctl_json_number(g->cluster_count),
+		"ram_bytes", ctl_json_number(guest_ram_size(g)), "captures", "taken",
+		ctl_json_number(stats->taken), "incomplete", ctl_json_number(stats->incomplete),
+		"failed", ctl_json_number(stats->failed), "dropped",
+		ctl_json_number(stats->dropped), "queued",
+		ctl_json_number(ctl_worker_queued(s->config.worker)), "last_capture",
+		last_object(stats), "saved_capture", saved_object(s), "machine", machine_object(s));
 }
 
 /* --- life of a client ---------------------------------------------------------------------------
@@ -488,7 +490,7 @@ static void do_schedule_add(struct client *c)
 	if (rc)
 		send_error(c, c->request.id, gs_code_name(rc), err.text);
 	else
-		send_return(c, c->request.id, json_pack("{s:o}", "id", number(id)), -1);
+		send_return(c, c->request.id, json_pack("{s:o}", "id", ctl_json_number(id)), -1);
 }
 
 static void do_schedule_remove(struct client *c)

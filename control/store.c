@@ -71,7 +71,7 @@ bool ctl_store_name_parse(const char *name, uint64_t *time_us_out, uint32_t *rea
 /* --- files --------------------------------------------------------------------------------------
  */
 
-char *ctl_store_path(const struct ctl_store *st, const char *name)
+static char *path_of(const struct ctl_store *st, const char *name)
 {
 	char *path;
 
@@ -81,7 +81,7 @@ char *ctl_store_path(const struct ctl_store *st, const char *name)
 enum gs_code ctl_store_write(struct ctl_store *st, const char *name, const void *data, size_t size,
 			     struct gs_error *err)
 {
-	GS_FREE char *path = ctl_store_path(st, name);
+	GS_FREE char *path = path_of(st, name);
 
 	if (!path)
 		return gs_fail(err, GS_ENOSPC, "out of memory");
@@ -326,14 +326,7 @@ static struct ctl_store_entry describe(struct ctl_store *st, const struct ss_res
 	/* names go up although the clock may be set back */
 	st->last_us = gs_max(e.taken_us, st->last_us + 1);
 	ctl_store_name(st->last_us, reason, e.is_delta, e.name);
-	for (uint32_t i = st->count; since_ns && i-- > 0;) {
-		const struct ctl_store_entry *b = &st->entry[i];
-
-		if (b->is_delta || b->start_ns != since_ns)
-			continue;
-		memcpy(e.base, b->name, sizeof(e.base));
-		break;
-	}
+	ctl_store_find_base(st, st->count, &e);
 	return e;
 }
 

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/util.h"
+#include "control/protocol.h"
 #include "control/store_priv.h"
 #include "kcdata/kcdata.h"
 #include "kcdata/stackshot_types.h"
@@ -30,26 +31,21 @@
 /* --- writing ------------------------------------------------------------------------------------
  */
 
-static json_t *number(uint64_t n)
-{
-	return json_integer((json_int_t)gs_min(n, INT64_MAX));
-}
-
 static json_t *entry_object(const struct ctl_store_entry *e)
 {
 	json_t *o = json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "file", e->name, "reason",
 			      ss_reason_name(e->reason), "form", e->is_delta ? "delta" : "full",
 			      "base", *e->base ? json_string(e->base) : json_null(), "taken_us",
-			      number(e->taken_us), "time_ns", number(e->start_ns), "bytes",
-			      number(e->bytes));
+			      ctl_json_number(e->taken_us), "time_ns", ctl_json_number(e->start_ns),
+			      "bytes", ctl_json_number(e->bytes));
 
-	if (o && e->is_delta && json_object_set_new(o, "since_ns", number(e->since_ns)))
+	if (o && e->is_delta && json_object_set_new(o, "since_ns", ctl_json_number(e->since_ns)))
 		goto fail;
 	if (o && e->has_numbers &&
-	    json_object_update_new(o, json_pack("{s:b, s:o, s:o, s:o}", "complete",
-						(int)e->complete, "tasks", number(e->tasks),
-						"threads", number(e->threads), "stopped_ns",
-						number(e->stopped_ns))))
+	    json_object_update_new(
+		    o, json_pack("{s:b, s:o, s:o, s:o}", "complete", (int)e->complete, "tasks",
+				 ctl_json_number(e->tasks), "threads", ctl_json_number(e->threads),
+				 "stopped_ns", ctl_json_number(e->stopped_ns))))
 		goto fail;
 	return o;
 fail:
@@ -247,19 +243,13 @@ static int compare_entries(const void *a, const void *b)
 		      ((const struct ctl_store_entry *)b)->name);
 }
 
-/* A delta follows the last full one of its time that came before it. */
-static void find_bases(struct ctl_store *st)
+void ctl_store_find_base(const struct ctl_store *st, uint32_t count, struct ctl_store_entry *e)
 {
-	for (uint32_t i = 0; i < st->count; i++) {
-		struct ctl_store_entry *e = &st->entry[i];
+	while (e->since_ns && !*e->base && count-- > 0) {
+		const struct ctl_store_entry *b = &st->entry[count];
 
-		for (uint32_t j = i; e->since_ns && !*e->base && j-- > 0;) {
-			const struct ctl_store_entry *b = &st->entry[j];
-
-			if (b->is_delta || b->start_ns != e->since_ns)
-				continue;
+		if (!b->is_delta && b->start_ns == e->since_ns)
 			memcpy(e->base, b->name, sizeof(e->base));
-		}
 	}
 }
 
@@ -309,6 +299,7 @@ enum gs_code ctl_store_load(struct ctl_store *st, bool *differs_out, struct gs_e
 				       : "out of memory");
 	if (st->count)
 		qsort(st->entry, st->count, sizeof(st->entry[0]), compare_entries);
-	find_bases(st);
+	for (uint32_t i = 0; i < st->count; i++)
+		ctl_store_find_base(st, i, &st->entry[i]);
 	return GS_OK;
 }

@@ -29,11 +29,11 @@ void ctl_store_name(uint64_t time_us, uint32_t reason, bool is_delta,
 bool ctl_store_name_parse(const char *name, uint64_t *time_us_out, uint32_t *reason_out,
 			  bool *is_delta_out);
 
-/** Path of a file in the folder; returned: free with free(); NULL: out of memory. */
-char *ctl_store_path(const struct ctl_store *st, const char *name);
-
 /** Append one. @return GS_OK; GS_ENOSPC: out of memory; GS_ETOOBIG: too many */
 GS_MUST_USE enum gs_code ctl_store_add(struct ctl_store *st, const struct ctl_store_entry *e);
+
+/** Name in a delta the full one that it follows: the last of its time among the first @p count. */
+void ctl_store_find_base(const struct ctl_store *st, uint32_t count, struct ctl_store_entry *e);
 
 /** Write a file of the folder, all or nothing. */
 GS_MUST_USE enum gs_code ctl_store_write(struct ctl_store *st, const char *name, const void *data,

@@ -124,6 +124,12 @@ static bool retrieves(const struct ctl_job *job)
 	return job->kind == CTL_JOB_SNAP && job->ask.flags & KCD_SS_RETRIEVE_EXISTING_BUFFER;
 }
 
+/* Takes a new capture, for somebody. */
+static bool captures(const struct ctl_job *job)
+{
+	return job->kind == CTL_JOB_SNAP && !retrieves(job) && !job->is_look;
+}
+
 static void run_snap(struct ctl_worker *w, struct ctl_job *job)
 {
 	struct ss_request request = job->ask;
@@ -283,7 +289,7 @@ static void count(struct ctl_worker *w, const struct ctl_job *job)
 {
 	struct ctl_capture_stats *s = &w->stats;
 
-	if (job->kind != CTL_JOB_SNAP || retrieves(job) || job->is_look)
+	if (!captures(job))
 		return;
 	if (job->code) {
 		s->failed++;
@@ -420,8 +426,7 @@ bool ctl_worker_is_capturing(struct ctl_worker *w)
 {
 	pthread_mutex_lock(&w->lock);
 	const struct ctl_job *job = w->running;
-	bool is = job && ((job->kind == CTL_JOB_SNAP && !retrieves(job) && !job->is_look) ||
-			  job->kind == CTL_JOB_DUMP);
+	bool is = job && (captures(job) || job->kind == CTL_JOB_DUMP);
 	pthread_mutex_unlock(&w->lock);
 	return is;
 }

@@ -16,12 +16,9 @@ static struct call_chain *chain_of(struct calls *c, uint64_t task)
 	return NULL;
 }
 
-bool calls_knows(const struct calls *c, uint64_t task)
+bool calls_knows(struct calls *c, uint64_t task)
 {
-	for (uint32_t i = 0; i < c->left_count; i++)
-		if (c->left[i].task == task)
-			return true;
-	return false;
+	return chain_of(c, task) != NULL;
 }
 
 /* A place for a task's chain; of too many tasks the first ones are forgotten. */

@@ -44,7 +44,7 @@ void calls_before(struct calls *c, const struct guest_vcpu_regs *before, uint32_
 enum calls_event calls_after(struct calls *c, const struct guest_vcpu_regs *before, uint32_t word,
 			     const struct guest_vcpu_regs *after);
 
-bool calls_knows(const struct calls *c, uint64_t task);
+bool calls_knows(struct calls *c, uint64_t task);
 
 /** The chain of a task that the vCPU was not seen to leave, innermost first. */
 void calls_learn(struct calls *c, uint64_t task, const uint64_t *address, const uint8_t *kind,
