@@ -239,11 +239,14 @@ static int check_source(const struct cli_source *source, struct gs_error *err)
 	GS_FREE struct guest_vcpu_regs *regs =
 		gs_array_alloc(g->vcpu_count ? g->vcpu_count : 1, sizeof(*regs));
 	struct check c = { .source = source, .profile = source->hints.profile, .regs = regs };
-	enum gs_code rc = regs ? guest_regs_of_short_stop(g, regs, err)
-			       : gs_fail(err, GS_ENOSPC, "out of memory");
+	enum gs_code rc;
 
-	if (!rc && !c.profile)
+	if (!c.profile)
 		rc = gs_fail(err, GS_EINVAL, "--profile: check tries one file, not a folder");
+	else if (!regs)
+		rc = gs_fail(err, GS_ENOSPC, "out of memory");
+	else
+		rc = guest_regs_of_short_stop(g, regs, err);
 	if (!rc)
 		rc = lnx_kernel_find(g, regs, g->vcpu_count, &source->hints, &c.k, err);
 	if (!rc) {

@@ -586,19 +586,22 @@ const struct rep_symbol *rep_symbol_at(const struct rep_capture *c, uint64_t add
 	return element_at(c->symbols, c->symbol_count, sizeof(*c->symbols), address);
 }
 
-void rep_capture_name_frames(struct rep_capture *c)
+static void sort_names(struct rep_capture *c)
 {
 	if (c->symbol_count)
 		qsort(c->symbols, c->symbol_count, sizeof(*c->symbols), compare_starts);
 	if (c->module_count)
 		qsort(c->modules, c->module_count, sizeof(*c->modules), compare_starts);
+}
+
+void rep_capture_name_frames(struct rep_capture *c)
+{
 	for (size_t i = 0; i < c->frame_count; i++) {
 		struct rep_frame *f = &c->frames[i];
-		bool exact = f->kind == LNX_FRAME_PC || f->kind == LNX_FRAME_INTERRUPTED;
 		/*
 		 * a call that never returns may be its function's last instruction: look before it
 		 */
-		uint64_t at = exact ? f->address : f->address - 1;
+		uint64_t at = lnx_frame_is_exact(f->kind) ? f->address : f->address - 1;
 		const struct ss_module_record *m =
 			element_at(c->modules, c->module_count, sizeof(*c->modules), at);
 
@@ -665,6 +668,15 @@ const struct ss_mapping_record *rep_user_frame_file(const struct rep_capture *c,
 
 /* --- all of it --- */
 
+static void find_init(struct rep_capture *c)
+{
+	for (size_t i = 0; i < c->task_count; i++)
+		if (c->tasks[i].pid == 1) {
+			c->init_context = c->tasks[i].context;
+			return;
+		}
+}
+
 static enum gs_code load(struct loader *l, const char *path, const uint8_t *data, size_t size,
 			 struct gs_error *err)
 {
@@ -689,7 +701,9 @@ static enum gs_code load(struct loader *l, const char *path, const uint8_t *data
 			 "the file is damaged at offset %zu, record %" PRIu64 ": %s", why.offset,
 			 why.record, why.reason);
 	}
+	sort_names(l->c);
 	rep_capture_name_frames(l->c);
+	find_init(l->c);
 	find_mappings(l->c);
 	return rep_waits_resolve(l->c) ? GS_OK : gs_fail(err, GS_ENOSPC, "%s: out of memory", path);
 }

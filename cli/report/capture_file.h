@@ -29,12 +29,12 @@ struct rep_frame {
 	const char *module; /* unescaped guest text; NULL: in the kernel, or not known */
 };
 
-#define REP_NO_THREAD SIZE_MAX
+#define REP_NONE SIZE_MAX /* no place in an array */
 
 /** Something that a thread waits for. */
 struct rep_wait {
 	struct ss_wait_record record;
-	size_t owner; /* in rep_capture.threads; REP_NO_THREAD: none, or not here */
+	size_t owner; /* in rep_capture.threads; REP_NONE: none, or not here */
 	const struct rep_symbol
 		*function; /* that extra is the address of; NULL: not known, or none */
 	bool has_others;   /* the owner is a process, of which any other thread may let go, too */
@@ -110,6 +110,7 @@ struct rep_capture {
 	struct ss_process_context_record *contexts; /* strings terminated */
 	struct ss_log_record *log;	   /* lines, as they are in the file; texts terminated */
 	struct ss_console_record *console; /* lines before the capture; terminated */
+	size_t init_context;		   /* of process 1, as rep_task.context */
 	size_t vcpu_count, task_count, thread_count, frame_count, user_frame_count, mapping_count,
 		symbol_count, missing_count;
 	size_t module_count, wait_count, log_count, context_count, console_count;
@@ -153,7 +154,7 @@ void rep_capture_deinit(struct rep_capture *c);
 /** The symbol that covers an address, once they are sorted; NULL: none. */
 const struct rep_symbol *rep_symbol_at(const struct rep_capture *c, uint64_t address);
 
-/** Sort symbols and modules and find each frame's, after any has changed. */
+/** Find each frame's symbol and module, after any has changed: both are ascending. */
 void rep_capture_name_frames(struct rep_capture *c);
 
 /** What a frame of a user stack lies in; NULL: not known, or of no file. */

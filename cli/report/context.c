@@ -51,19 +51,12 @@ static void put_command(const struct ss_process_context_record *r, FILE *to)
 	fputc('\n', to);
 }
 
-/* The process that others are compared with: those that share all with it say nothing. */
-static const struct ss_process_context_record *init_of(const struct rep_capture *c)
-{
-	for (size_t i = 0; i < c->task_count; i++)
-		if (c->tasks[i].pid == 1)
-			return context_of(c, &c->tasks[i]);
-	return NULL;
-}
-
 static void put_namespaces(const struct rep_capture *c, const struct ss_process_context_record *r,
 			   FILE *to)
 {
-	const struct ss_process_context_record *init = init_of(c);
+	/* those that share all with it say nothing */
+	const struct ss_process_context_record *init =
+		c->init_context ? &c->contexts[c->init_context - 1] : NULL;
 	const char *lead = "  namespaces of its own:";
 
 	for (int i = 0; init && i < SS_NAMESPACES; i++) {

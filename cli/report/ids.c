@@ -15,13 +15,13 @@ static int compare_ids(const void *a, const void *b)
 	return (x->at > y->at) - (x->at < y->at);
 }
 
-static void sort(struct rep_id *ids, size_t count)
+void rep_id_sort(struct rep_id *ids, size_t count)
 {
 	if (count)
 		qsort(ids, count, sizeof(*ids), compare_ids);
 }
 
-static size_t find(const struct rep_id *ids, size_t count, uint64_t id)
+size_t rep_id_find(const struct rep_id *ids, size_t count, uint64_t id)
 {
 	size_t lo = 0, hi = count;
 
@@ -51,9 +51,9 @@ bool rep_ids_init(const struct rep_capture *c, struct rep_ids *out)
 		out->tasks[i] = (struct rep_id){ c->tasks[i].id, i };
 	for (size_t i = 0; i < c->thread_count; i++)
 		out->threads[i] = (struct rep_id){ c->threads[i].id, i };
-	sort(out->tasks, c->task_count);
+	rep_id_sort(out->tasks, c->task_count);
 	for (size_t i = 0; i < c->task_count; i++)
-		sort(&out->threads[c->tasks[i].first_thread], c->tasks[i].thread_count);
+		rep_id_sort(&out->threads[c->tasks[i].first_thread], c->tasks[i].thread_count);
 	return true;
 }
 
@@ -66,10 +66,10 @@ void rep_ids_deinit(struct rep_ids *ids)
 
 size_t rep_find_task(const struct rep_ids *ids, uint64_t id)
 {
-	return find(ids->tasks, ids->c->task_count, id);
+	return rep_id_find(ids->tasks, ids->c->task_count, id);
 }
 
 size_t rep_find_thread(const struct rep_ids *ids, const struct rep_task *task, uint64_t id)
 {
-	return find(&ids->threads[task->first_thread], task->thread_count, id);
+	return rep_id_find(&ids->threads[task->first_thread], task->thread_count, id);
 }

@@ -9,12 +9,16 @@
 
 #include "cli/report/capture_file.h"
 
-#define REP_NONE SIZE_MAX
-
 struct rep_id {
 	uint64_t id;
 	size_t at; /* in rep_capture.tasks or .threads */
 };
+
+/** Sort ids, equal ones by where they are. */
+void rep_id_sort(struct rep_id *ids, size_t count);
+
+/** Where the first with an id is, of ids that are sorted; REP_NONE: nowhere. */
+size_t rep_id_find(const struct rep_id *ids, size_t count, uint64_t id);
 
 /** Ids sorted, those of threads within their task. A file may have an id twice: the first is found. */
 struct rep_ids {

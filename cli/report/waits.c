@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "cli/report/ids.h"
 #include "cli/report/lines.h"
 #include "introspect/linux/linux.h"
 
@@ -77,36 +78,6 @@ static bool is_rwsem(uint32_t kind)
 
 /* --- owners --- */
 
-struct key {
-	uint64_t id;
-	size_t at;
-};
-
-static int compare_keys(const void *a, const void *b)
-{
-	const struct key *x = a, *y = b;
-
-	if (x->id != y->id)
-		return x->id < y->id ? -1 : 1;
-	return (x->at > y->at) - (x->at < y->at);
-}
-
-/* The first thread with an id. */
-static size_t find_key(const struct key *keys, size_t n, uint64_t id)
-{
-	size_t lo = 0, hi = n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (keys[mid].id < id)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < n && keys[lo].id == id ? keys[lo].at : REP_NO_THREAD;
-}
-
 /* Threads that are not alone in their process, as far as the capture tells. */
 static bool *find_others(const struct rep_capture *c)
 {
@@ -126,21 +97,21 @@ bool rep_waits_resolve(struct rep_capture *c)
 {
 	if (!c->wait_count)
 		return true;
-	GS_FREE struct key *keys = gs_array_alloc(c->thread_count, sizeof(*keys));
-
+	/* an owner may be a thread of any task */
+	GS_FREE struct rep_id *ids = gs_array_alloc(c->thread_count, sizeof(*ids));
 	GS_FREE bool *others = find_others(c);
-	if (!keys || !others)
+	if (!ids || !others)
 		return false;
 	for (size_t i = 0; i < c->thread_count; i++)
-		keys[i] = (struct key){ c->threads[i].id, i };
-	qsort(keys, c->thread_count, sizeof(*keys), compare_keys);
+		ids[i] = (struct rep_id){ c->threads[i].id, i };
+	rep_id_sort(ids, c->thread_count);
 	for (size_t i = 0; i < c->wait_count; i++) {
 		struct rep_wait *w = &c->waits[i];
 
-		w->owner = w->record.owner ? find_key(keys, c->thread_count, w->record.owner)
-					   : REP_NO_THREAD;
-		w->has_others = lnx_wait_is_for_process(w->record.kind) &&
-				w->owner != REP_NO_THREAD && others[w->owner];
+		w->owner = w->record.owner ? rep_id_find(ids, c->thread_count, w->record.owner)
+					   : REP_NONE;
+		w->has_others = lnx_wait_is_for_process(w->record.kind) && w->owner != REP_NONE &&
+				others[w->owner];
 		if (lnx_wait_has_function(w->record.kind))
 			w->function = rep_symbol_at(c, w->record.extra);
 	}
@@ -160,7 +131,7 @@ static void put_who(const struct rep_thread *t, FILE *to)
 
 static void put_owner(const struct rep_capture *c, const struct rep_wait *w, FILE *to)
 {
-	if (w->owner != REP_NO_THREAD) {
+	if (w->owner != REP_NONE) {
 		fputs(" held by ", to);
 		put_who(&c->threads[w->owner], to);
 	} else if (w->record.owner) {
@@ -229,7 +200,7 @@ void rep_put_waits(const struct rep_capture *c, const struct rep_thread *t, cons
  */
 struct graph {
 	const struct rep_capture *c;
-	size_t *wait;	 /* of each thread: its wait with an owner; REP_NO_THREAD: none */
+	size_t *wait;	 /* of each thread: its wait with an owner; REP_NONE: none */
 	size_t *waiters; /* threads that have one, by owner */
 	size_t waiter_count;
 	size_t *stack;	/* of threads, each at most once */
@@ -239,8 +210,7 @@ struct graph {
 
 static size_t owner_of(const struct graph *g, size_t thread)
 {
-	return g->wait[thread] == REP_NO_THREAD ? REP_NO_THREAD
-						: g->c->waits[g->wait[thread]].owner;
+	return g->wait[thread] == REP_NONE ? REP_NONE : g->c->waits[g->wait[thread]].owner;
 }
 
 static int compare_waiters(const void *a, const void *b, void *arg)
@@ -254,7 +224,7 @@ static int compare_waiters(const void *a, const void *b, void *arg)
 	return (x > y) - (x < y);
 }
 
-/* The thread of a cycle that waits for a process with other threads; REP_NO_THREAD: none does. */
+/* The thread of a cycle that waits for a process with other threads; REP_NONE: none does. */
 static size_t find_cut(const struct graph *g, size_t first)
 {
 	size_t at = first;
@@ -264,7 +234,7 @@ static size_t find_cut(const struct graph *g, size_t first)
 			return at;
 		at = owner_of(g, at);
 	} while (at != first);
-	return REP_NO_THREAD;
+	return REP_NONE;
 }
 
 /* Follow owners from each thread: one that this search has seen closes a cycle. */
@@ -273,15 +243,15 @@ static void find_cycles(struct graph *g)
 	for (size_t i = 0; i < g->c->thread_count; i++) {
 		size_t at = i;
 
-		while (at != REP_NO_THREAD && !g->seen[at]) {
+		while (at != REP_NONE && !g->seen[at]) {
 			g->seen[at] = (uint32_t)i + 1;
 			at = owner_of(g, at);
 		}
-		if (at == REP_NO_THREAD || g->seen[at] != (uint32_t)i + 1)
+		if (at == REP_NONE || g->seen[at] != (uint32_t)i + 1)
 			continue;
 		const size_t cut = find_cut(g, at);
-		if (cut != REP_NO_THREAD) {
-			g->wait[cut] = REP_NO_THREAD;
+		if (cut != REP_NONE) {
+			g->wait[cut] = REP_NONE;
 			continue;
 		}
 		for (; !g->in_cycle[at]; at = owner_of(g, at))
@@ -315,14 +285,14 @@ static bool graph_init(struct graph *g, const struct rep_capture *c)
 	for (size_t i = 0; i < n; i++) {
 		const struct rep_thread *t = &c->threads[i];
 
-		g->wait[i] = REP_NO_THREAD;
-		for (uint32_t k = 0; g->wait[i] == REP_NO_THREAD && k < t->wait_count; k++)
-			if (c->waits[t->first_wait + k].owner != REP_NO_THREAD)
+		g->wait[i] = REP_NONE;
+		for (uint32_t k = 0; g->wait[i] == REP_NONE && k < t->wait_count; k++)
+			if (c->waits[t->first_wait + k].owner != REP_NONE)
 				g->wait[i] = t->first_wait + k;
 	}
 	find_cycles(g);
 	for (size_t i = 0; i < n; i++)
-		if (g->wait[i] != REP_NO_THREAD)
+		if (g->wait[i] != REP_NONE)
 			g->waiters[g->waiter_count++] = i;
 	qsort_r(g->waiters, g->waiter_count, sizeof(*g->waiters), compare_waiters, g);
 	return true;
@@ -344,18 +314,11 @@ static size_t first_waiter(const struct graph *g, size_t thread)
 	return lo;
 }
 
-static bool has_waiters(const struct graph *g, size_t thread)
-{
-	const size_t i = first_waiter(g, thread);
-
-	return i < g->waiter_count && owner_of(g, g->waiters[i]) == thread;
-}
-
 static void put_waiter(const struct graph *g, size_t thread, uint32_t depth, FILE *to)
 {
 	fprintf(to, "%*s", (int)(2 * depth), "");
 	rep_put_name(&g->c->threads[thread], to);
-	if (g->wait[thread] != REP_NO_THREAD) {
+	if (g->wait[thread] != REP_NONE) {
 		fputs(" ", to);
 		put_wait(g->c, &g->c->waits[g->wait[thread]], to);
 	}
@@ -421,9 +384,9 @@ static void put_deadlocks(struct graph *g, FILE *to)
 static void put_chains(const struct graph *g, FILE *to)
 {
 	for (size_t i = 0; i < g->c->thread_count; i++) {
-		const bool is_root = g->wait[i] == REP_NO_THREAD || g->in_cycle[i];
+		const bool is_root = g->wait[i] == REP_NONE || g->in_cycle[i];
 
-		if (!is_root || !has_waiters(g, i))
+		if (!is_root)
 			continue;
 		/* of a cycle: those who wait for it without being in it */
 		const size_t n = push_waiters(g, i, 0);
@@ -441,7 +404,7 @@ static void put_others(const struct rep_capture *c, FILE *to)
 	size_t count[LNX_WAIT_KINDS] = { 0 };
 
 	for (size_t i = 0; i < c->wait_count; i++)
-		if (c->waits[i].owner == REP_NO_THREAD)
+		if (c->waits[i].owner == REP_NONE)
 			count[kind_of(&c->waits[i])]++;
 	fputs("Waits for what has no owner in this capture:\n", to);
 	for (uint32_t k = 1; k <= LNX_WAIT_KINDS; k++) {
@@ -480,7 +443,7 @@ static void json_owner(struct kcd_json *j, const struct rep_capture *c, const st
 	kcd_json_object_begin(j);
 	kcd_json_member_i64(j, "tid", w->record.owner_tid);
 	kcd_json_key(j, "comm");
-	if (w->owner != REP_NO_THREAD)
+	if (w->owner != REP_NONE)
 		kcd_json_string(j, c->threads[w->owner].comm);
 	else
 		kcd_json_null(j);

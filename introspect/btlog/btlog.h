@@ -106,8 +106,6 @@ enum btl_misuse {
 	BTL_MISUSE_RESURRECTION, /* retained or read without holding a reference */
 };
 
-const char *btl_misuse_name(enum btl_misuse what);
-
 struct btl_library_options {
 	uint64_t base;	/* address of the kernel's text; a multiple of 4, at least 4 GiB */
 	uint64_t limit; /* bytes of stacks and table, BTL_LIMIT_MIN … _MAX; 0: BTL_LIMIT_DEFAULT */
@@ -130,8 +128,6 @@ GS_MUST_USE enum gs_code btl_library_create(const struct btl_library_options *op
 
 /** All its logs are destroyed and no thread uses it. References still held end here. NULL is fine. */
 void btl_library_destroy(struct btl_library *lib);
-
-uint64_t btl_library_base(const struct btl_library *lib);
 
 enum btl_get_flag {
 	BTL_GET_PERMANENT = 1u << 0, /* the stack stays for the library's life */

@@ -217,16 +217,6 @@ enum gs_code btl_get(struct btl_library *lib, const uint64_t *frames, uint32_t c
 
 /* --- references ------------------------------------------------------------------------------- */
 
-const char *btl_misuse_name(enum btl_misuse what)
-{
-	switch (what) {
-	case BTL_MISUSE_INVALID: return "invalid reference";
-	case BTL_MISUSE_OVER_RELEASE: return "over-release";
-	case BTL_MISUSE_RESURRECTION: return "resurrection";
-	}
-	return "?";
-}
-
 enum gs_code btl_misused(struct btl_library *lib, enum btl_misuse what, uint32_t ref)
 {
 	atomic_fetch_add_explicit(&lib->misuses, 1, memory_order_relaxed);
@@ -401,11 +391,6 @@ void btl_library_destroy(struct btl_library *lib)
 		return;
 	btl_keeper_stop(lib);
 	library_free(lib);
-}
-
-uint64_t btl_library_base(const struct btl_library *lib)
-{
-	return lib->base;
 }
 
 void btl_library_stats_get(struct btl_library *lib, struct btl_library_stats *stats_out)

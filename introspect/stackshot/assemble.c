@@ -72,8 +72,7 @@ static bool add_exact_frames(struct addresses *set, struct array frames, struct 
 		struct ss_frame_kind_record r;
 
 		memcpy(&r, kinds.at + i * sizeof(r), sizeof(r));
-		bool exact = r.kind == LNX_FRAME_PC || r.kind == LNX_FRAME_INTERRUPTED;
-		if (exact && r.index < frames.count &&
+		if (lnx_frame_is_exact(r.kind) && r.index < frames.count &&
 		    !add_address(set, frame_address(frames, r.index)))
 			return false;
 	}

@@ -128,11 +128,13 @@ static enum gs_code prepare_storage(struct ss_engine *e, const struct ss_request
 		return gs_fail(err, GS_ENOSPC, "out of memory for the list of tasks");
 	if (ss_log_reserve(&e->log, q->flags))
 		return gs_fail(err, GS_ENOSPC, "out of memory for the kernel's log");
-	uint64_t threads = ss_expect(e);
-	uint64_t size =
-		threads * (BYTES_PER_THREAD + ss_user_room(q) + ss_context_room_thread(q)) +
-		e->expected.process_count * (BYTES_PER_PROCESS + ss_context_room_process(q));
+	uint64_t size = 0;
+	if (!(q->flags & SS_NO_PROCESSES)) {
+		uint64_t threads = ss_expect(e);
 
+		size = threads * (BYTES_PER_THREAD + ss_user_room(q) + ss_context_room_thread(q)) +
+		       e->expected.process_count * (BYTES_PER_PROCESS + ss_context_room_process(q));
+	}
 	size = gs_max(size, gs_max(s->last_records, ss_memory_room(q)));
 	size = gs_max(size + size / 100 * SLACK_PERCENT, gs_max(RECORDS_MIN, q->size_hint));
 	size = gs_min(gs_align_up(size, 4096), ss_records_max(s));

@@ -36,7 +36,8 @@ void ss_modules_expect(struct ss_engine *e)
 	struct lnx_view v;
 
 	e->modules.count = 0;
-	if (!ss_kernel(e))
+	/* without processes there is no address to be named */
+	if (!ss_kernel(e) || (e->t.request->flags & SS_NO_PROCESSES))
 		return;
 	lnx_view_init(&v, ss_kernel(e), e->s->g);
 	lnx_modules_read(&v, &e->modules);
