@@ -9,6 +9,13 @@
 #include "tests/unit/linux/image_file.h"
 #include "tests/unit/linux/suites.h"
 
+const struct lg_form data_forms[4] = {
+	{ .style = 'A', .old = true },
+	{ .style = 'A', .seqs = true },
+	{ .style = 'B', .seqs = true, .data_symbols = true },
+	{ .style = 'C', .data_symbols = true, .meta = true },
+};
+
 struct found_kernel made;
 
 void make(const struct lg_form *form)

@@ -13,6 +13,9 @@ struct found_kernel {
 	struct gs_error err;	   /* of the last search */
 };
 
+/* Kernels with and without symbols of data. */
+extern const struct lg_form data_forms[4];
+
 /* Check runs each test in a process of its own: what one leaves behind no other sees. */
 extern struct found_kernel made;
 

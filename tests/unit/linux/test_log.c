@@ -87,16 +87,9 @@ END_TEST
 
 START_TEST(log_is_found_with_and_without_symbols_of_data)
 {
-	static const struct lg_form forms[] = {
-		{ .style = 'A', .old = true },
-		{ .style = 'A', .seqs = true },
-		{ .style = 'B', .seqs = true, .data_symbols = true },
-		{ .style = 'C', .data_symbols = true, .meta = true },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(data_forms); i++) {
 		done();
-		begin_form(&forms[i]);
+		begin_form(&data_forms[i]);
 		ck_assert_uint_eq(made.k->variable[LNX_V_LOG].a, lg_image_va(&made.g, LG_PRB));
 		lg_log_add(&made.g, 5, 4, "here");
 		begin_walk();

@@ -66,16 +66,9 @@ static void look(void)
 
 START_TEST(state_is_read_with_and_without_symbols_of_data)
 {
-	static const struct lg_form forms[] = {
-		{ .style = 'A', .old = true },
-		{ .style = 'A', .seqs = true },
-		{ .style = 'B', .seqs = true, .data_symbols = true },
-		{ .style = 'C', .data_symbols = true, .meta = true },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(data_forms); i++) {
 		done();
-		begin_form(&forms[i]);
+		begin_form(&data_forms[i]);
 		look();
 		ck_assert_uint_eq(sys.known, ALL);
 		ck_assert_uint_eq(sys.taint, 0x1200);

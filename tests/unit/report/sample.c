@@ -133,6 +133,24 @@ char *sample_json(void)
 	return print(view_json, false);
 }
 
+char *sample_json_compact(void)
+{
+	json_error_t why;
+	char *text = sample_json();
+	json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &why);
+
+	ck_assert_msg(root, "line %d: %s", why.line, why.text);
+	free(text);
+	text = json_dumps(root, JSON_COMPACT);
+	json_decref(root);
+	return text;
+}
+
+void sample_has(const char *text, const char *part)
+{
+	ck_assert_msg(strstr(text, part), "no \"%s\" in:\n%s", part, text);
+}
+
 static void check_text(bool group)
 {
 	char *text = sample_text(group);

@@ -20,7 +20,6 @@ void sample_teardown(void);
 
 /** Capture the guest anew, with the flags of sample_flags. */
 void sample_take(void);
-extern uint64_t sample_flags;
 
 /**
  * Give thread 102 of the made-up guest a user stack: 0x400100, by its link register 0x400200, then
@@ -40,6 +39,12 @@ void sample_load(void);
 /** What the views print. @return text, to be freed with free() */
 char *sample_text(bool group);
 char *sample_json(void);
+
+/** The document without white space. @return text, to be freed with free() */
+char *sample_json_compact(void);
+
+/** A part stands in what was printed. */
+void sample_has(const char *text, const char *part);
 
 /**
  * Print everything: text must be lines of printable ASCII, JSON a document. For captures of any

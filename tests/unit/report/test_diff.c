@@ -78,7 +78,7 @@ static void print_all(void)
 
 static void has(const char *line)
 {
-	ck_assert_msg(strstr(text, line), "no \"%s\" in:\n%s", line, text);
+	sample_has(text, line);
 }
 
 static void has_not(const char *line)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames that are uncertain, in every view. */
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +32,7 @@ static void teardown(void)
 
 static void has(const char *part)
 {
-	ck_assert_msg(strstr(text, part), "no \"%s\" in:\n%s", part, text);
+	sample_has(text, part);
 }
 
 START_TEST(text_has_a_mark_and_the_reason)
@@ -51,15 +50,8 @@ END_TEST
 
 START_TEST(document_says_why)
 {
-	json_error_t why;
-
 	sample_load();
-	text = sample_json();
-	json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &why);
-	ck_assert_msg(root, "line %d: %s", why.line, why.text);
-	free(text);
-	text = json_dumps(root, JSON_COMPACT);
-	json_decref(root);
+	text = sample_json_compact();
 	has("\"symbol\":\"vfs_read\",\"offset\":24,\"size\":512,\"module\":null,\"kind\":"
 	    "\"return\","
 	    "\"uncertain\":\"no call is in front of it\"}");

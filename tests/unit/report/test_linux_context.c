@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Control groups, namespaces, signals and command lines in both views. */
 #include <check.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,16 +75,9 @@ END_TEST
 
 START_TEST(document_has_them)
 {
-	json_error_t why;
-
 	sample_take();
 	sample_load();
-	text = sample_json();
-	json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &why);
-	ck_assert_msg(root, "line %d: %s", why.line, why.text);
-	free(text);
-	text = json_dumps(root, JSON_COMPACT);
-	json_decref(root);
+	text = sample_json_compact();
 	has_behind(
 		"\"context\":{\"command\":[\"/bin/w\",\"-x\"],\"cgroup\":\"/evil\\u001B[2J\","
 		"\"namespaces\":{\"uts\":4000,\"ipc\":4001,\"mnt\":4002,\"pid\":4003,\"time\":4005,"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Modules of frames, in every view: "function+0x14/0x100 [module]" as the guest's own traces have it. */
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +38,7 @@ static void teardown(void)
 
 static void has(const char *line)
 {
-	ck_assert_msg(strstr(text, line), "no \"%s\" in:\n%s", line, text);
+	sample_has(text, line);
 }
 
 START_TEST(text_names_the_module_behind_the_function)
@@ -58,15 +57,8 @@ END_TEST
 
 START_TEST(document_names_the_module)
 {
-	json_error_t why;
-
 	sample_load();
-	text = sample_json();
-	json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &why);
-	ck_assert_msg(root, "line %d: %s", why.line, why.text);
-	free(text);
-	text = json_dumps(root, JSON_COMPACT);
-	json_decref(root);
+	text = sample_json_compact();
 	has("\"symbol\":\"one_read\",\"offset\":32,\"size\":256,\"module\":\"one\"");
 	has("\"address\":\"0xffff800001000040\",\"symbol\":null,\"module\":\"one\"");
 	has("\"symbol\":\"vfs_read\",\"offset\":20,\"size\":512,\"module\":null");

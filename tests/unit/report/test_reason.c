@@ -31,11 +31,6 @@ static char *text_of(const struct ss_reason_record *r, uint32_t lines, int byte)
 	return sample_text(false);
 }
 
-static void has(const char *text, const char *what)
-{
-	ck_assert_msg(strstr(text, what), "no \"%s\" in:\n%s", what, text);
-}
-
 START_TEST(reason_is_shown)
 {
 	struct ss_reason_record r = {
@@ -48,8 +43,8 @@ START_TEST(reason_is_shown)
 	};
 	char *text = text_of(&r, 2, 'c');
 
-	has(text, "\nTaken because of: hung-task, thread 102 wait\\x1b, for 10.20 s\n");
-	has(text, "\nThe console's last lines before it:\n  ccc");
+	sample_has(text, "\nTaken because of: hung-task, thread 102 wait\\x1b, for 10.20 s\n");
+	sample_has(text, "\nThe console's last lines before it:\n  ccc");
 	free(text);
 	char *json = sample_json();
 	json_t *root = json_loads(json, JSON_REJECT_DUPLICATES, NULL);
@@ -70,7 +65,7 @@ START_TEST(vcpu_and_line_are_shown)
 	};
 	char *text = text_of(&r, 0, 0);
 
-	has(text, "\nTaken because of: panic, vCPU 3: Kernel panic\n");
+	sample_has(text, "\nTaken because of: panic, vCPU 3: Kernel panic\n");
 	ck_assert_ptr_null(strstr(text, "console"));
 	free(text);
 }
@@ -82,7 +77,7 @@ START_TEST(hostile_reason_is_shown_without_harm)
 
 	memset(&r, 0xff, sizeof(r));
 	char *text = text_of(&r, 2, 0xff);
-	has(text, "\nTaken because of: something unknown: \\xff");
+	sample_has(text, "\nTaken because of: something unknown: \\xff");
 	free(text);
 }
 END_TEST
@@ -106,7 +101,7 @@ START_TEST(capture_without_reason_says_none)
 	char *text = sample_text(false), *json = sample_json();
 
 	ck_assert_ptr_null(strstr(text, "Taken because"));
-	has(json, "\"reason\": null,\n");
+	sample_has(json, "\"reason\": null,\n");
 	free(text);
 	free(json);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel as a whole, in both views: panic first, state, log. */
 #include <check.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +49,7 @@ static void take(void)
 
 static void has(const char *line)
 {
-	ck_assert_msg(strstr(text, line), "no \"%s\" in:\n%s", line, text);
+	sample_has(text, line);
 }
 
 static void has_not(const char *line)
@@ -118,17 +117,10 @@ END_TEST
 
 static void take_json(void)
 {
-	json_error_t why;
-
 	sample_take();
 	sample_load();
 	free(text);
-	text = sample_json();
-	json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &why);
-	ck_assert_msg(root, "line %d: %s", why.line, why.text);
-	free(text);
-	text = json_dumps(root, JSON_COMPACT);
-	json_decref(root);
+	text = sample_json_compact();
 }
 
 START_TEST(document_has_state_and_log)

@@ -28,7 +28,7 @@ static void teardown(void)
 
 static void has(const char *line)
 {
-	ck_assert_msg(strstr(text, line), "no \"%s\" in:\n%s", line, text);
+	sample_has(text, line);
 }
 
 static uint32_t count(const char *line)

@@ -152,7 +152,7 @@ START_TEST(owner_that_is_not_in_the_capture_is_named_by_number)
 	sample_take();
 	sample_load();
 	// as if its process had been left out
-	capture.waits[0].owner = REP_NO_THREAD;
+	capture.waits[0].owner = REP_NONE;
 	text = sample_text(false);
 	ck_assert_ptr_nonnull(strstr(text, " held by 300, which is not in this capture\n"));
 }
