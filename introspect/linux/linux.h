@@ -580,6 +580,44 @@ GS_MUST_USE enum gs_code lnx_module_symbol_at(struct lnx_view *v, const struct l
 					      const struct lnx_module_symbols *symbols,
 					      gva_t address, struct lnx_symbol *symbol_out);
 
+/* --- BPF programs --- */
+
+/* Machines full of containers have some thousand; 56 bytes each. */
+#define LNX_BPF_MAX 4096
+
+/** A BPF program in machine code, or a trampoline to such, as the kernel lists it for its symbols. */
+struct lnx_bpf_program {
+	gva_t address; /* of the struct bpf_ksym */
+	uint64_t start, size;
+	uint64_t name_hash;
+};
+
+/** Caller's memory, large. */
+struct lnx_bpf {
+	uint32_t count;
+	struct lnx_bpf_program program[LNX_BPF_MAX];
+	gva_t listed[LNX_BPF_MAX]; /* for the walk */
+};
+
+/**
+ * Read the list of BPF programs; hostile and broken ones as of lnx_modules_read().
+ *
+ * @param v  the guest may be running: what was read is then a guess until lnx_bpf_symbol()
+ * Threads: any, each with its own view. Allocates nothing.
+ * Origin: bpf_kallsyms, a list of struct bpf_ksym (kernel/bpf/core.c, include/linux/bpf.h, 5.7 to 7.3).
+ */
+void lnx_bpf_read(struct lnx_view *v, struct lnx_bpf *bpf_out);
+
+/**
+ * The symbol of a program that is on the list and just as it was read before.
+ *
+ * @param v           made after all that is to be believed was read, as for lnx_module_is_there()
+ * @param symbol_out  its name as in /proc/kallsyms: bpf_prog_TAG_NAME, bpf_trampoline_KEY, …
+ * @return GS_OK; GS_ENOENT: it is another one now, or on no list; GS_EFAULT; GS_EMALFORMED
+ */
+GS_MUST_USE enum gs_code lnx_bpf_symbol(struct lnx_view *v, const struct lnx_bpf_program *program,
+					struct lnx_symbol *symbol_out);
+
 /* --- memory --- */
 
 /** What of this a kernel's types and symbols tell; else it is not to be asked for. */

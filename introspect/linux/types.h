@@ -78,6 +78,10 @@ enum lnx_member {
 	LNX_M_MOD_KALLSYMS_SYMTAB,
 	LNX_M_MOD_KALLSYMS_NUM_SYMTAB,
 	LNX_M_MOD_KALLSYMS_STRTAB,
+	LNX_M_BPF_START,
+	LNX_M_BPF_END,
+	LNX_M_BPF_NAME,
+	LNX_M_BPF_LIST,
 	/* what threads wait with and for: waits.c needs all of a kind, or does without the kind */
 	LNX_M_MUTEX_WAITER_LIST,
 	LNX_M_MUTEX_WAITER_TASK,

@@ -168,6 +168,8 @@ struct ss_long_symbol_record {
 
 enum ss_module_flags {
 	SS_MODULE_INIT = 1, /* the part that is freed when the module has started */
+	SS_MODULE_BPF =
+		2, /* no module, but a BPF program, or a trampoline to one; its name is "bpf" */
 };
 
 /** Text of a module that some frame lies in. */

@@ -70,6 +70,7 @@ static const struct {
 	{ "get_taint", NULL },
 	{ "nmi_panic", NULL },
 	{ "log_buf_vmcoreinfo_setup", NULL },
+	{ "bpf_ksym_add", NULL },
 };
 
 /* Functions of the scheduler and of the locks, with the ends of their sections. */
@@ -136,6 +137,7 @@ static void make_symbols(struct linux_guest *g)
 		add_symbol(g, LG_PANIC_CPU, "panic_cpu", 'D');
 		add_symbol(g, LG_LOAD, "avenrun", 'B');
 		add_symbol(g, LG_TOTAL_PAGES, "_totalram_pages", 'D');
+		add_symbol(g, LG_BPF, "bpf_kallsyms", 'd');
 	}
 }
 
@@ -298,6 +300,20 @@ uint32_t *lg_put_address(uint32_t *code, uint64_t pc, unsigned int reg, uint64_t
 	return code;
 }
 
+/* The list of BPF programs, empty, and a function that uses it and what lies beside it. */
+static void make_bpf(struct linux_guest *g)
+{
+	const uint64_t at = lg_symbol(g, "bpf_ksym_add");
+	uint64_t *head = lg_image(g, LG_BPF);
+	uint32_t *code = lg_image(g, at - lg_image_va(g, 0));
+
+	head[0] = head[1] = lg_image_va(g, LG_BPF);
+	code = lg_put_address(code, at, 2, lg_image_va(g, LG_MODULES));
+	code = lg_put_address(code, at + 8, 3, lg_image_va(g, LG_BPF - 0x10));
+	*code++ = 0x91000000u | 0x10 << 10 | 3 << 5 | 1; // add x1, x3, #0x10
+	*code++ = 0xd65f03c0;				 // ret
+}
+
 /* What a kernel does that loads the current task on entry from EL0, and in idle_task(). */
 static void make_code(struct linux_guest *g)
 {
@@ -340,6 +356,7 @@ static void make_code(struct linux_guest *g)
 
 		head[0] = head[1] = lg_image_va(g, at);
 	}
+	make_bpf(g);
 }
 
 /* --- read-only data --------------------------------------------------------------------------- */
