@@ -26,7 +26,7 @@ static enum gs_code read_name(struct lnx_view *v, gva_t program, char name[stati
 }
 
 /* So that a list needs no room for names: one with another name is another program. FNV-1a. */
-static uint64_t hash_name(const char *name)
+uint64_t lnx_bpf_hash_name(const char *name)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
@@ -60,7 +60,7 @@ static enum gs_code read_program(struct lnx_view *v, gva_t address, struct lnx_b
 	p->size = end - p->start;
 	enum gs_code rc = read_name(v, address, name);
 	if (!rc)
-		p->name_hash = hash_name(name);
+		p->name_hash = lnx_bpf_hash_name(name);
 	return rc;
 }
 

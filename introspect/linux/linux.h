@@ -589,7 +589,7 @@ GS_MUST_USE enum gs_code lnx_module_symbol_at(struct lnx_view *v, const struct l
 struct lnx_bpf_program {
 	gva_t address; /* of the struct bpf_ksym */
 	uint64_t start, size;
-	uint64_t name_hash;
+	uint64_t name_hash; /* lnx_bpf_hash_name() */
 };
 
 /** Caller's memory, large. */
@@ -607,6 +607,9 @@ struct lnx_bpf {
  * Origin: bpf_kallsyms, a list of struct bpf_ksym (kernel/bpf/core.c, include/linux/bpf.h, 5.7 to 7.3).
  */
 void lnx_bpf_read(struct lnx_view *v, struct lnx_bpf *bpf_out);
+
+/** A name as lists have it. */
+uint64_t lnx_bpf_hash_name(const char *name);
 
 /**
  * The symbol of a program that is on the list and just as it was read before.

@@ -44,6 +44,11 @@ for kernel in ${TRUTH_KERNELS:-cloud full}; do
 		tries=$((tries - 1))
 	done
 	that "$kernel: a frame in the BPF program is named as the guest names it" test $tries -gt 0
+	guestshot btlog show --control "$ctl" >"$out/$kernel.btlog"
+	that "$kernel: so it is in the backtrace log" grep -q "^ *$program+.* \[bpf\]\$" "$out/$kernel.btlog"
+	[ -z "$module" ] ||
+		that "$kernel: the backtrace log names a function and its module" \
+			grep -q 'vsock_accept+.* \[vsock\]$' "$out/$kernel.btlog"
 	ask 'bpf off' 'BPF off'
 	guest_poweroff
 	if guestshot show --json "$out/$kernel.kcdata" >"$out/$kernel.json"; then
