@@ -30,6 +30,7 @@ enum lnx_variable {
 	LNX_V_NODE_STAT,
 	LNX_V_LOAD,
 	LNX_V_TOTAL_PAGES,
+	LNX_V_JIFFIES,
 	LNX_V_EXPORTED, /* how many of that kind */
 	LNX_V_TAINT = LNX_V_EXPORTED,
 	LNX_V_PANIC_CPU,
@@ -63,6 +64,7 @@ struct lnx_kernel {
 	struct lnx_range el1_entry[LNX_ENTRIES_MAX];
 	uint32_t el1_entries;
 
+	uint64_t tick_ns;     /* a tick of jiffies; 0: not known */
 	uint64_t thread_size; /* bytes of a kernel stack; also of an IRQ stack */
 	gva_t entry_task;     /* link-time addresses of per-CPU variables; a = 0: not found */
 	/*

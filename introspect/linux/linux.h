@@ -840,6 +840,10 @@ enum lnx_wait_kind {
 	LNX_WAIT_SIGNAL,	 /* no object: a signal */
 	LNX_WAIT_FREEZER, /* struct task_struct of its own: that its control group is thawed */
 	LNX_WAIT_WORK,	  /* struct kthread of its own: idle in its main function */
+	LNX_WAIT_TIMEOUT, /* struct timer_list on its stack: schedule_timeout() */
+	LNX_WAIT_BLOCK,	  /* struct bio: the end of a request to a block device */
+	LNX_WAIT_TAG,	  /* struct sbitmap_queue: that one of a block device's requests is free */
+	LNX_WAIT_BUFFER,  /* struct buffer_head: a block that is read or written */
 	LNX_WAIT_KINDS
 };
 
@@ -859,10 +863,19 @@ struct lnx_wait {
 	 * clock. Locks of files: the file's inode number. Pipes to other files: a descriptor of this
 	 * thread. System V: what programs call it (msqid, semid). Page, bit: the bit's number. Page fault:
 	 * its address. Signal: those that are not blocked, bit n - 1 for signal n. Work: the thread's
-	 * main function.
+	 * main function. Timeout: milliseconds until it is due, or LNX_TIMEOUT_UNKNOWN. Buffer: the block's
+	 * number.
 	 */
 	uint64_t extra;
+	/*
+	 * Block, buffer: the device's number, major << 20 | minor; page: that of the file system that its file
+	 * is on, or of the device that it is of; 0: not known.
+	 */
+	uint32_t device;
+	uint64_t inode; /* page: number of its file's inode; 0: of none */
 };
+
+#define LNX_TIMEOUT_UNKNOWN UINT64_MAX
 
 /** Whether the owner of what a thread waits for is a process, any thread of which may let it go. */
 static inline bool lnx_wait_is_for_process(uint32_t kind)
@@ -907,7 +920,7 @@ bool lnx_knows_waits(const struct lnx_kernel *k);
  * Threads: as the view. Allocates nothing; legal while the guest is stopped; all loops are bounded.
  * Origin: kernel/locking/{mutex,rwsem,semaphore,rtmutex}.c, kernel/sched/{swait,wait,wait_bit}.c,
  * kernel/futex/, kernel/time/hrtimer.c, fs/{locks,pipe,select,eventpoll,userfaultfd}.c, ipc/{msg,sem}.c,
- * kernel/{kthread,workqueue}.c, 5.10 to 7.3.
+ * kernel/{kthread,workqueue}.c, kernel/time/{timer,sleep_timeout}.c, block/bio.c, lib/sbitmap.c, fs/buffer.c, 5.10 to 7.3.
  */
 uint32_t lnx_waits_find(struct lnx_view *v, const struct lnx_task *task,
 			const struct lnx_stack *stack, uint8_t *copy,

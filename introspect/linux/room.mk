@@ -8,6 +8,6 @@ linux_SRCS  := introspect/linux/alias.c introspect/linux/bpf.c introspect/linux/
                introspect/linux/roots.c introspect/linux/search.c introspect/linux/symbol_file.c introspect/linux/system.c \
                introspect/linux/task.c introspect/linux/traced.c introspect/linux/types.c introspect/linux/unwind.c \
                introspect/linux/user.c introspect/linux/variable.c introspect/linux/view.c introspect/linux/vma.c \
-               introspect/linux/vmcoreinfo.c introspect/linux/wait_files.c introspect/linux/wait_locks.c \
-               introspect/linux/wait_others.c introspect/linux/waits.c
+               introspect/linux/vmcoreinfo.c introspect/linux/wait_block.c introspect/linux/wait_files.c introspect/linux/wait_locks.c \
+               introspect/linux/wait_others.c introspect/linux/wait_timeout.c introspect/linux/waits.c
 linux_DOORS := introspect/linux/context.h introspect/linux/linux.h introspect/linux/system.h introspect/linux/user.h

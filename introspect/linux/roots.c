@@ -247,5 +247,6 @@ enum gs_code lnx_find_roots(struct lnx_finder *f)
 	find_module_list(k, &v);
 	find_bpf_list(k, &v);
 	lnx_find_variables(k, &v);
+	lnx_find_tick(k, &v);
 	return find_init_task(f, &v);
 }

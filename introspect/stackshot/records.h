@@ -282,6 +282,9 @@ struct ss_wait_record {
 	uint64_t owner;	   /* id of its container; 0: none */
 	uint64_t object;   /* address of the object; of a shared futex its offset in the file */
 	uint64_t extra; /* by kind: owner word, function that wakes, number of the file, due time */
+	uint32_t device; /* block device, major << 20 | minor; 0: none, or not known */
+	uint32_t reserved;
+	uint64_t inode; /* of a page: number of its file; 0: none */
 };
 
 enum ss_reason {

@@ -78,7 +78,9 @@ static const struct symtab_symbol special[] = {
 	{ 0x18000, "__sched_text_start", 'T' }, { 0x18000, "__switch_to", 'T' },
 	{ 0x18200, "schedule", 'T' },		{ 0x18400, "__sched_text_end", 'T' },
 	{ 0x18400, "__lock_text_start", 'T' },	{ 0x18400, "_raw_spin_lock", 'T' },
-	{ 0x18600, "__lock_text_end", 'T' },
+	{ 0x18600, "__lock_text_end", 'T' },	{ 0x18800, "process_timeout", 't' },
+	{ 0x18a00, "jiffies_to_usecs", 'T' },	{ 0x18c00, "submit_bio_wait", 'T' },
+	{ 0x18e00, "__wait_on_buffer", 'T' },	{ 0x19000, "blkdev_bio_end_io_simple", 't' },
 };
 
 /* The first so many functions are entry code. */
@@ -138,6 +140,8 @@ static void make_symbols(struct linux_guest *g)
 		add_symbol(g, LG_LOAD, "avenrun", 'B');
 		add_symbol(g, LG_TOTAL_PAGES, "_totalram_pages", 'D');
 		add_symbol(g, LG_BPF, "bpf_kallsyms", 'd');
+		add_symbol(g, LG_JIFFIES, "jiffies_64", 'D');
+		add_symbol(g, LG_TICK_CLOCK, "clocksource_jiffies", 'd');
 	}
 }
 
@@ -357,6 +361,10 @@ static void make_code(struct linux_guest *g)
 		head[0] = head[1] = lg_image_va(g, at);
 	}
 	make_bpf(g);
+	code = lg_image(g, lg_symbol(g, "jiffies_to_usecs") - lg_image_va(g, 0));
+	*code++ = 0x52800001 | 4000 << 5; // mov w1, #4000
+	*code++ = 0x1b007c20;		  // mul w0, w1, w0
+	*code++ = 0xd65f03c0;		  // ret
 }
 
 /* --- read-only data --------------------------------------------------------------------------- */
@@ -401,9 +409,10 @@ static void make_exports(struct linux_guest *g)
 {
 	static const char names_text[] =
 		"old_vm_node_stat\0vm_zone_stat\0vm_event_states\0avenrun\0"
-		"_totalram_pages";
+		"_totalram_pages\0jiffies_64";
 	const uint64_t zone = sizeof("old_vm_node_stat"), event = zone + sizeof("vm_zone_stat");
 	const uint64_t load = event + sizeof("vm_event_states"), pages = load + sizeof("avenrun");
+	const uint64_t jiffies = pages + sizeof("_totalram_pages");
 
 	memcpy(lg_image(g, LG_KSYMTAB_NAMES), names_text, sizeof(names_text));
 	put_export(g, LG_KSYMTAB, LG_INIT_TASK, LG_KSYMTAB_NAMES);
@@ -413,6 +422,7 @@ static void make_exports(struct linux_guest *g)
 	put_export(g, LG_KSYMTAB + 36, LG_ZONE_STAT, LG_KSYMTAB_NAMES + zone);
 	put_export(g, LG_KSYMTAB + 48, LG_LOAD, LG_KSYMTAB_NAMES + load);
 	put_export(g, LG_KSYMTAB + 60, LG_TOTAL_PAGES, LG_KSYMTAB_NAMES + pages);
+	put_export(g, LG_KSYMTAB + 72, LG_JIFFIES, LG_KSYMTAB_NAMES + jiffies);
 }
 
 const uint8_t lg_build_id[LNX_BUILD_ID] = { 0xb1, 0xd0, 3,  4,	5,  6,	7,  8,	9,  10,

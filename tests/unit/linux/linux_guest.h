@@ -72,6 +72,8 @@
 #define LG_LOAD		  0x94318
 #define LG_TOTAL_PAGES	  0x94338
 #define LG_BPF		  0x94380 /* head of the list of BPF programs */
+#define LG_JIFFIES	  0x94398
+#define LG_TICK_CLOCK	  0x943a0 /* struct clocksource */
 #define LG_IMAGE_SIZE	  0xa0000
 #define LG_KALLSYMS_MANY  0xa0000
 #define LG_DIRS_LARGE	  0x100000
