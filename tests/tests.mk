@@ -179,7 +179,8 @@ DUMPS_RUNS := 'dumps=make --no-print-directory check-dumps'
 E2E_RUNS := 'cli=PATH=$(abspath $(BUILD)/$(HOST_ARCH)/release):$$PATH tests/e2e/cli/run-table any tests/e2e/cli/*.t' \
             $(call steps_run,10000,$T/kernels/cloud) \
             'e2e=tests/e2e/run $(BUILD)/tests/e2e $(CASES)' \
-            'live=tests/e2e/live/run $(BUILD)/tests/live'
+            'live=tests/e2e/live/run $(BUILD)/tests/live' \
+            'live-disk=tests/e2e/live/disk $(BUILD)/tests/live-disk'
 
 .PHONY: unit-build
 unit-build:
@@ -246,7 +247,8 @@ dumps-damage: ## captures of dumps that were cut, of flipped bits, of lost pages
 live: ## guests of QEMU and libvirt, captured and left as they were
 	$(Q)tools/deps build demo test
 	$(Q)$(MAKE) --no-print-directory live-build
-	$(Q)tests/run-suites $(BUILD)/tests/logs 'live=tests/e2e/live/run $(BUILD)/tests/live'
+	$(Q)tests/run-suites $(BUILD)/tests/logs 'live=tests/e2e/live/run $(BUILD)/tests/live' \
+	  'live-disk=tests/e2e/live/disk $(BUILD)/tests/live-disk'
 
 .PHONY: live-build
 live-build:
