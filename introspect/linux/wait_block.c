@@ -136,6 +136,7 @@ void hunt_bio(struct hunt *h, uint64_t bio)
 /* One who waits for a tag: the number that a request needs to be one. */
 bool hunt_tag(struct hunt *h, uint64_t waiter, uint64_t queue)
 {
+	static const char *const names[] = { "blk_mq_get_tag", NULL };
 	uint64_t tags, queues;
 
 	if (!hunt_has_all(h, LNX_M_TAG_QUEUE, LNX_M_TAGS_QUEUE))
@@ -145,7 +146,8 @@ bool hunt_tag(struct hunt *h, uint64_t waiter, uint64_t queue)
 	    !hunt_member(h, tags, LNX_M_TAGS_QUEUES, &queues) || !lnx_is_object(h->v->k, queues))
 		return false;
 	const uint64_t first = queues + hunt_offset(h, LNX_M_TAGS_QUEUE);
-	if (queue - first >= TAG_QUEUES * TAG_QUEUE_MAX || (queue - first) % 64)
+	if (queue - first >= TAG_QUEUES * TAG_QUEUE_MAX || (queue - first) % 64 ||
+	    !hunt_is_in(h, names))
 		return false;
 	hunt_add(h, LNX_WAIT_TAG, tags, GVA(0), 0);
 	return true;

@@ -81,6 +81,7 @@ static const struct symtab_symbol special[] = {
 	{ 0x18600, "__lock_text_end", 'T' },	{ 0x18800, "process_timeout", 't' },
 	{ 0x18a00, "jiffies_to_usecs", 'T' },	{ 0x18c00, "submit_bio_wait", 'T' },
 	{ 0x18e00, "__wait_on_buffer", 'T' },	{ 0x19000, "blkdev_bio_end_io_simple", 't' },
+	{ 0x19200, "blk_mq_get_tag", 'T' },
 };
 
 /* The first so many functions are entry code. */

@@ -302,10 +302,15 @@ START_TEST(tag_is_waited_for_in_a_queue_of_the_tags)
 	place(LNX_M_TAG_ENTRY, 0x20);
 	place(LNX_M_TAGS_QUEUES, 0x28);
 	place(LNX_M_TAGS_QUEUE, 8);
-	lg_sleep(&made.g, a, "leaf");
-	queue_at(a, 2, queues + 8 + 3 * 64, "leaf");
-	*word(around) = tags;
 	*word(tags + 0x28) = queues;
+	for (int i = 0; i < 2; i++) {
+		lg_sleep(&made.g, a, i ? "blk_mq_get_tag" : "leaf");
+		queue_at(a, 2, queues + 8 + 3 * 64, "leaf");
+		*word(around) = tags;
+		look(a);
+		ck_assert_uint_eq(found, 1);
+		ck_assert_uint_eq(waits[0].kind, i ? LNX_WAIT_TAG : LNX_WAIT_QUEUE);
+	}
 	expect(a, LNX_WAIT_TAG, tags, 0, 0);
 	*word(tags + 0x28) = queues + 64 * 4; // it lies before them
 	look(a);
