@@ -22,7 +22,7 @@ static void state_deinit(struct btlogs_state *s)
 	btl_log_destroy(s->threads);
 	btl_log_destroy(s->samples);
 	btl_library_destroy(s->lib);
-	btlogs_code_destroy(s->code);
+	ctl_code_destroy(s->code);
 	lnx_kernel_destroy(s->k);
 	*s = (struct btlogs_state){ 0 };
 }
@@ -58,7 +58,7 @@ static enum gs_code state_init(struct ctl_btlogs *b, struct btlogs_state *s, str
 		rc = btl_log_create(s->lib, &samples, &s->samples, err);
 	if (rc)
 		return rc;
-	s->code = btlogs_code_create(s->k, b->g);
+	s->code = ctl_code_create(s->k, b->g);
 	return s->code ? GS_OK : gs_fail(err, GS_ENOSPC, "out of memory");
 }
 
@@ -70,7 +70,7 @@ static void forget_code(struct btlogs_state *s)
 	btl_log_stats_get(s->threads, &threads);
 	btl_log_stats_get(s->samples, &samples);
 	if (!threads.held && !samples.held)
-		btlogs_code_forget(s->code);
+		ctl_code_forget(s->code);
 }
 
 enum gs_code ctl_btlogs_ready_locked(struct ctl_btlogs *b, struct gs_error *err)
@@ -159,7 +159,7 @@ static void record_thread(struct btlogs_state *s, struct thread *t, uint64_t now
 	if (!t->record.address || !btl_log_wants(s->threads) ||
 	    btl_get(s->lib, in_user ? &user : t->frames, in_user ? 1 : n, 0, &ref))
 		return; /* counted by the library */
-	btlogs_code_meet(s->code, t->frames, n);
+	ctl_code_meet(s->code, t->frames, n);
 	(void)btl_log_record(s->threads, t->record.address, operation_of(&t->record), ref, now);
 }
 
@@ -176,7 +176,7 @@ static void feed_locked(struct btlogs_state *s, const void *data, size_t size, s
 	if (!stats.enabled)
 		return;
 	forget_code(s);
-	btlogs_code_see_capture(s->code, data, size);
+	ctl_code_see_capture(s->code, data, size);
 	while (kcd_reader_next(&r, &it) == KCD_OK) {
 		if (it.kind == KCD_ITEM_CONTAINER_BEGIN &&
 		    it.container_type == KCD_SS_CONTAINER_THREAD) {
@@ -189,7 +189,7 @@ static void feed_locked(struct btlogs_state *s, const void *data, size_t size, s
 			take_item(t, &it);
 		}
 	}
-	btlogs_code_look(s->code);
+	ctl_code_look(s->code);
 }
 
 void ctl_btlogs_feed(struct ctl_btlogs *b, const void *data, size_t size)
@@ -257,10 +257,9 @@ static enum gs_code take_book(struct btlogs_state *s, struct btl_log *const *log
 	const struct btl_kernel kernel = { .banner = lnx_kernel_banner(s->k) };
 	bool any = false;
 
-	btlogs_code_look(s->code);
+	ctl_code_look(s->code);
 	for (; *logs; logs++) {
-		enum gs_code rc =
-			btl_book_take(book, *logs, &kernel, btlogs_code_name, s->code, err);
+		enum gs_code rc = btl_book_take(book, *logs, &kernel, ctl_code_name, s->code, err);
 
 		if (rc && rc != GS_ENOENT)
 			return rc;

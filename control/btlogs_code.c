@@ -19,7 +19,7 @@
 
 _Static_assert(sizeof(((struct btl_name *)0)->module) >= LNX_MODULE_NAME, "names fit");
 
-struct btlogs_code *btlogs_code_create(const struct lnx_kernel *k, const struct guest *g)
+struct btlogs_code *ctl_code_create(const struct lnx_kernel *k, const struct guest *g)
 {
 	struct btlogs_code *code = calloc(1, sizeof(*code));
 
@@ -39,7 +39,7 @@ static void drop_symbols(struct btlogs_code *code)
 	code->symbols_of = LNX_MODULES_MAX;
 }
 
-void btlogs_code_destroy(struct btlogs_code *code)
+void ctl_code_destroy(struct btlogs_code *code)
 {
 	if (!code)
 		return;
@@ -48,7 +48,7 @@ void btlogs_code_destroy(struct btlogs_code *code)
 	free(code);
 }
 
-void btlogs_code_forget(struct btlogs_code *code)
+void ctl_code_forget(struct btlogs_code *code)
 {
 	code->count = 0;
 }
@@ -135,7 +135,7 @@ static void see(struct btlogs_code *code, struct btlogs_place p)
 	code->count -= end - at - 1;
 }
 
-void btlogs_code_look(struct btlogs_code *code)
+void ctl_code_look(struct btlogs_code *code)
 {
 	lnx_view_init(&code->v, code->k, code->g);
 	drop_symbols(code);
@@ -213,7 +213,7 @@ static bool symbol_at(const struct kcd_item *symbols, uint64_t start,
 	return false;
 }
 
-void btlogs_code_see_capture(struct btlogs_code *code, const void *data, size_t size)
+void ctl_code_see_capture(struct btlogs_code *code, const void *data, size_t size)
 {
 	struct told t = { 0 };
 
@@ -248,7 +248,7 @@ static bool is_unknown(const struct btlogs_code *code, uint64_t frame)
 	return i == code->count || code->place[i].start > address;
 }
 
-bool btlogs_code_knows(const struct btlogs_code *code, const uint64_t *frames, uint32_t n)
+bool ctl_code_knows(const struct btlogs_code *code, const uint64_t *frames, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
 		if (is_unknown(code, frames[i]))
@@ -256,7 +256,7 @@ bool btlogs_code_knows(const struct btlogs_code *code, const uint64_t *frames, u
 	return true;
 }
 
-void btlogs_code_meet(struct btlogs_code *code, const uint64_t *frames, uint32_t n)
+void ctl_code_meet(struct btlogs_code *code, const uint64_t *frames, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
 		if (is_unknown(code, frames[i])) {
@@ -323,7 +323,7 @@ static bool name_in_program(struct btlogs_code *code, const struct lnx_bpf_progr
 	return true;
 }
 
-bool btlogs_code_name(void *arg, uint64_t address, struct btl_name *name_out)
+bool ctl_code_name(void *arg, uint64_t address, struct btl_name *name_out)
 {
 	struct btlogs_code *code = arg;
 	struct lnx_symbol s;

@@ -36,26 +36,26 @@ struct btlogs_code {
 	uint32_t symbols_of;		   /* LNX_MODULES_MAX: of none */
 };
 
-/** @return returned: free with btlogs_code_destroy(); NULL: out of memory. Both arguments are borrowed. */
-struct btlogs_code *btlogs_code_create(const struct lnx_kernel *k, const struct guest *g);
-void btlogs_code_destroy(struct btlogs_code *code); /* NULL is fine */
+/** @return returned: free with ctl_code_destroy(); NULL: out of memory. Both arguments are borrowed. */
+struct btlogs_code *ctl_code_create(const struct lnx_kernel *k, const struct guest *g);
+void ctl_code_destroy(struct btlogs_code *code); /* NULL is fine */
 
 /** Forget all that was seen: the logs are empty. */
-void btlogs_code_forget(struct btlogs_code *code);
+void ctl_code_forget(struct btlogs_code *code);
 
 /** See what there is now. The guest may be running; what cannot be remembered is not named. */
-void btlogs_code_look(struct btlogs_code *code);
+void ctl_code_look(struct btlogs_code *code);
 
-/** See what a capture says of its frames; before they are met, and before btlogs_code_look(). */
-void btlogs_code_see_capture(struct btlogs_code *code, const void *data, size_t size);
+/** See what a capture says of its frames; before they are met, and before ctl_code_look(). */
+void ctl_code_see_capture(struct btlogs_code *code, const void *data, size_t size);
 
 /** Whether it is known what all frames (as btlog.h has them) lie in. */
-bool btlogs_code_knows(const struct btlogs_code *code, const uint64_t *frames, uint32_t n);
+bool ctl_code_knows(const struct btlogs_code *code, const uint64_t *frames, uint32_t n);
 
 /** These frames are in a log from now on: where nothing is known to be, nothing will have names. */
-void btlogs_code_meet(struct btlogs_code *code, const uint64_t *frames, uint32_t n);
+void ctl_code_meet(struct btlogs_code *code, const uint64_t *frames, uint32_t n);
 
-/** For btl_book_take(), soon after btlogs_code_look(): functions of the image, modules, BPF programs. */
-bool btlogs_code_name(void *code, uint64_t address, struct btl_name *name_out);
+/** For btl_book_take(), soon after ctl_code_look(): functions of the image, modules, BPF programs. */
+bool ctl_code_name(void *code, uint64_t address, struct btl_name *name_out);
 
 #endif

@@ -39,13 +39,13 @@ static void meet(struct sampler *s, const uint64_t *frames, uint32_t count)
 	struct btlogs_code *code = s->b->state.code;
 	const uint64_t now = gs_clock_ns();
 
-	if (btlogs_code_knows(code, frames, count))
+	if (ctl_code_knows(code, frames, count))
 		return;
 	if (now - s->looked_ns > CODE_LOOK_NS) {
 		s->looked_ns = now;
-		btlogs_code_look(code);
+		ctl_code_look(code);
 	}
-	btlogs_code_meet(code, frames, count);
+	ctl_code_meet(code, frames, count);
 }
 
 static void record(struct sampler *s, uint64_t element, uint32_t op, const uint64_t *frames,
@@ -149,7 +149,7 @@ static enum gs_code sample_round(struct sampler *s, struct gs_error *err)
 		s->checked_ns = now;
 		rc = ctl_btlogs_ready_locked(b, err);
 		if (!rc)
-			btlogs_code_look(b->state.code);
+			ctl_code_look(b->state.code);
 	}
 	if (!rc) {
 		struct lnx_view v;

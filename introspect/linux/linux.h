@@ -850,6 +850,11 @@ enum lnx_wait_kind {
 /** One thing that a thread waits for; it may wait for several at once, a futex and a timer, say. */
 struct lnx_wait {
 	enum lnx_wait_kind kind;
+	/*
+	 * Block, buffer: the device's number, major << 20 | minor; page: that of the file system that its file
+	 * is on, or of the device that it is of; 0: not known.
+	 */
+	uint32_t device;
 	/* the kernel's object; of a futex its user address, of a shared one its offset in the file */
 	uint64_t object;
 	/*
@@ -867,11 +872,6 @@ struct lnx_wait {
 	 * number.
 	 */
 	uint64_t extra;
-	/*
-	 * Block, buffer: the device's number, major << 20 | minor; page: that of the file system that its file
-	 * is on, or of the device that it is of; 0: not known.
-	 */
-	uint32_t device;
 	uint64_t inode; /* page: number of its file's inode; 0: of none */
 };
 

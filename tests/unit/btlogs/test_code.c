@@ -34,13 +34,13 @@ static void setup(void)
 	ck_assert_msg(!lnx_kernel_find(&g.m.guest, g.m.regs, g.form.vcpus ? g.form.vcpus : 2, NULL,
 				       &k, &err),
 		      "%s", err.text);
-	code = btlogs_code_create(k, &g.m.guest);
+	code = ctl_code_create(k, &g.m.guest);
 	ck_assert_ptr_nonnull(code);
 }
 
 static void teardown(void)
 {
-	btlogs_code_destroy(code);
+	ctl_code_destroy(code);
 	lnx_kernel_destroy(k);
 	lg_destroy(&g);
 }
@@ -50,7 +50,7 @@ static const char *name_at(uint64_t address)
 {
 	static char text[sizeof(name.name) + sizeof(name.module) + 8];
 
-	if (!btlogs_code_name(code, address, &name))
+	if (!ctl_code_name(code, address, &name))
 		return "none";
 	ck_assert_uint_lt(address - name.start, name.size);
 	ck_assert_uint_eq(name.flags, name.module[0] ? BTL_SYMBOL_MODULE : 0);
@@ -64,19 +64,19 @@ static void meet(uint64_t address)
 {
 	const uint64_t frame = address | BTL_FRAME_EXACT;
 
-	btlogs_code_meet(code, &frame, 1);
+	ctl_code_meet(code, &frame, 1);
 }
 
 static bool knows(uint64_t address)
 {
 	const uint64_t frame = address | BTL_FRAME_EXACT;
 
-	return btlogs_code_knows(code, &frame, 1);
+	return ctl_code_knows(code, &frame, 1);
 }
 
 START_TEST(functions_of_image_modules_and_programs_have_names)
 {
-	btlogs_code_look(code);
+	ctl_code_look(code);
 	NAMED(lg_in(&g, "vfs_read"), "vfs_read");
 	NAMED(ONE + 0x50, "one_open [one]");
 	NAMED(PROGRAM + 0x20, "bpf_prog_6deef7357e7b4530 [bpf]");
@@ -92,13 +92,13 @@ END_TEST
 
 START_TEST(what_is_gone_has_no_names)
 {
-	btlogs_code_look(code);
+	ctl_code_look(code);
 	lg_unload_module(&g, &one);
 	program->name[12]++;
 	// whether that has been seen or not
 	NAMED(ONE + 0x50, "none");
 	NAMED(PROGRAM + 0x20, "none");
-	btlogs_code_look(code);
+	ctl_code_look(code);
 	NAMED(ONE + 0x50, "none");
 	NAMED(PROGRAM + 0x20, "none");
 }
@@ -106,18 +106,18 @@ END_TEST
 
 START_TEST(place_that_two_have_had_has_no_names)
 {
-	btlogs_code_look(code);
+	ctl_code_look(code);
 	lg_unload_module(&g, &one);
 	one = lg_load_module(&g, "two", ONE);
 	lg_module_symbol(&one, "two_open", ONE);
 	program->end += 8; // another one in part of its place
-	btlogs_code_look(code);
+	ctl_code_look(code);
 	NAMED(ONE + 0x50, "none");
 	NAMED(PROGRAM + 0x20, "none");
 	ck_assert(knows(ONE + 0x50));
 	// nothing of them is in any log any more
-	btlogs_code_forget(code);
-	btlogs_code_look(code);
+	ctl_code_forget(code);
+	ctl_code_look(code);
 	NAMED(ONE + 0x50, "two_open [two]");
 	NAMED(PROGRAM + 0x20, "bpf_prog_6deef7357e7b4530 [bpf]");
 }
@@ -125,12 +125,12 @@ END_TEST
 
 START_TEST(what_comes_back_is_what_it_was)
 {
-	btlogs_code_look(code);
+	ctl_code_look(code);
 	lg_unload_module(&g, &one);
-	btlogs_code_look(code);
+	ctl_code_look(code);
 	one = lg_load_module(&g, "one", ONE);
 	lg_module_symbol(&one, "one_open", ONE + 0x40);
-	btlogs_code_look(code);
+	ctl_code_look(code);
 	NAMED(ONE + 0x50, "one_open [one]");
 }
 END_TEST
@@ -139,13 +139,13 @@ START_TEST(place_that_was_met_before_it_was_known_has_no_names)
 {
 	ck_assert(!knows(ONE + 0x50));
 	ck_assert(knows(lg_in(&g, "vfs_read")));
-	ck_assert(btlogs_code_knows(code, &(uint64_t){ BTL_FRAME_PSEUDO(BTL_PSEUDO_USER) }, 1));
+	ck_assert(ctl_code_knows(code, &(uint64_t){ BTL_FRAME_PSEUDO(BTL_PSEUDO_USER) }, 1));
 	meet(ONE + 0x50);
 	meet(ONE + 0x50);
 	meet(lg_in(&g, "vfs_read"));
 	meet(UINT64_MAX & ~UINT64_C(3));
 	meet(0);
-	btlogs_code_look(code);
+	ctl_code_look(code);
 	NAMED(ONE + 0x50, "none");
 	NAMED(ONE + 0x150, "none");
 	NAMED(PROGRAM, "bpf_prog_6deef7357e7b4530 [bpf]");
@@ -174,7 +174,7 @@ static void see_capture(const char *module, const char *symbol)
 	rc = rc ? rc : kcd_append_array(&w, SS_RECORD_LONG_SYMBOL, 1, sizeof(l), &l);
 	rc = rc ? rc : kcd_append_array(&w, SS_RECORD_MODULE, 2, sizeof(m[0]), m);
 	ck_assert_int_eq(rc, KCD_OK);
-	btlogs_code_see_capture(code, buf, kcd_writer_used(&w));
+	ctl_code_see_capture(code, buf, kcd_writer_used(&w));
 }
 
 START_TEST(capture_that_agrees_makes_places_known)
@@ -183,7 +183,7 @@ START_TEST(capture_that_agrees_makes_places_known)
 	meet(ONE + 0x50);
 	meet(PROGRAM + 8);
 	NAMED(ONE + 0x50, "none"); // not seen there itself
-	btlogs_code_look(code);
+	ctl_code_look(code);
 	NAMED(ONE + 0x50, "one_open [one]");
 	NAMED(PROGRAM + 0x20, "bpf_prog_6deef7357e7b4530 [bpf]");
 }
@@ -192,7 +192,7 @@ END_TEST
 START_TEST(capture_that_had_another_one_leaves_no_names)
 {
 	see_capture("once", "bpf_prog_6deef7357e7b4531");
-	btlogs_code_look(code);
+	ctl_code_look(code);
 	NAMED(ONE + 0x50, "none");
 	NAMED(PROGRAM + 0x20, "none");
 }
@@ -202,11 +202,11 @@ START_TEST(more_places_than_are_remembered_have_no_names)
 {
 	for (uint64_t i = 0; i < 20000; i++)
 		meet(LG_STACKS + i * 8);
-	btlogs_code_look(code);
+	ctl_code_look(code);
 	NAMED(ONE + 0x50, "none");
 	NAMED(lg_in(&g, "vfs_read"), "vfs_read");
-	btlogs_code_forget(code);
-	btlogs_code_look(code);
+	ctl_code_forget(code);
+	ctl_code_look(code);
 	NAMED(ONE + 0x50, "one_open [one]");
 }
 END_TEST
@@ -214,13 +214,13 @@ END_TEST
 START_TEST(table_that_cannot_be_read_costs_names_alone)
 {
 	one.kallsyms->num_symtab = UINT32_MAX;
-	btlogs_code_look(code);
+	ctl_code_look(code);
 	NAMED(ONE + 0x50, "none");
 	NAMED(PROGRAM + 0x20, "bpf_prog_6deef7357e7b4530 [bpf]");
 	one.kallsyms->num_symtab = 3;
 	lg_unmap(&g, program_at);
 	NAMED(PROGRAM + 0x20, "none");
-	btlogs_code_look(code);
+	ctl_code_look(code);
 	NAMED(ONE + 0x50, "one_open [one]");
 }
 END_TEST
