@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "control/btlogs_code.h"
 #include "control/btlogs_priv.h"
 #include "introspect/btlog/book.h"
 #include "introspect/stackshot/records.h"
@@ -21,6 +22,7 @@ static void state_deinit(struct btlogs_state *s)
 	btl_log_destroy(s->threads);
 	btl_log_destroy(s->samples);
 	btl_library_destroy(s->lib);
+	ctl_code_destroy(s->code);
 	lnx_kernel_destroy(s->k);
 	*s = (struct btlogs_state){ 0 };
 }
@@ -54,7 +56,21 @@ static enum gs_code state_init(struct ctl_btlogs *b, struct btlogs_state *s, str
 		rc = btl_log_create(s->lib, &threads, &s->threads, err);
 	if (!rc)
 		rc = btl_log_create(s->lib, &samples, &s->samples, err);
-	return rc;
+	if (rc)
+		return rc;
+	s->code = ctl_code_create(s->k, b->g);
+	return s->code ? GS_OK : gs_fail(err, GS_ENOSPC, "out of memory");
+}
+
+/* Where no record is, nothing has been met. */
+static void forget_code(struct btlogs_state *s)
+{
+	struct btl_log_stats threads, samples;
+
+	btl_log_stats_get(s->threads, &threads);
+	btl_log_stats_get(s->samples, &samples);
+	if (!threads.held && !samples.held)
+		ctl_code_forget(s->code);
 }
 
 enum gs_code ctl_btlogs_ready_locked(struct ctl_btlogs *b, struct gs_error *err)
@@ -143,6 +159,7 @@ static void record_thread(struct btlogs_state *s, struct thread *t, uint64_t now
 	if (!t->record.address || !btl_log_wants(s->threads) ||
 	    btl_get(s->lib, in_user ? &user : t->frames, in_user ? 1 : n, 0, &ref))
 		return; /* counted by the library */
+	ctl_code_meet(s->code, t->frames, n);
 	(void)btl_log_record(s->threads, t->record.address, operation_of(&t->record), ref, now);
 }
 
@@ -150,10 +167,16 @@ static void feed_locked(struct btlogs_state *s, const void *data, size_t size, s
 {
 	const uint64_t now = gs_clock_ns();
 	struct kcd_reader r;
+	struct btl_log_stats stats;
 	struct kcd_item it;
 
 	if (kcd_reader_init(&r, data, size, KCD_TOLERANT, NULL))
 		return; /* our own stream */
+	btl_log_stats_get(s->threads, &stats);
+	if (!stats.enabled)
+		return;
+	forget_code(s);
+	ctl_code_see_capture(s->code, data, size);
 	while (kcd_reader_next(&r, &it) == KCD_OK) {
 		if (it.kind == KCD_ITEM_CONTAINER_BEGIN &&
 		    it.container_type == KCD_SS_CONTAINER_THREAD) {
@@ -166,6 +189,7 @@ static void feed_locked(struct btlogs_state *s, const void *data, size_t size, s
 			take_item(t, &it);
 		}
 	}
+	ctl_code_look(s->code);
 }
 
 void ctl_btlogs_feed(struct ctl_btlogs *b, const void *data, size_t size)
@@ -227,28 +251,15 @@ enum gs_code ctl_btlogs_act(struct ctl_btlogs *b, const char *log, enum ctl_btlo
 	return rc;
 }
 
-static bool name_of(void *arg, uint64_t address, struct btl_name *name_out)
-{
-	struct lnx_symbol s;
-
-	if (lnx_symbol_at(arg, GVA(address), &s))
-		return false;
-	name_out->start = s.start;
-	name_out->size = s.size;
-	name_out->flags = 0; /* of the image */
-	strncpy(name_out->name, s.name, sizeof(name_out->name) - 1);
-	name_out->name[sizeof(name_out->name) - 1] = '\0';
-	return true;
-}
-
 static enum gs_code take_book(struct btlogs_state *s, struct btl_log *const *logs,
 			      struct btl_book *book, struct gs_error *err)
 {
 	const struct btl_kernel kernel = { .banner = lnx_kernel_banner(s->k) };
 	bool any = false;
 
+	ctl_code_look(s->code);
 	for (; *logs; logs++) {
-		enum gs_code rc = btl_book_take(book, *logs, &kernel, name_of, s->k, err);
+		enum gs_code rc = btl_book_take(book, *logs, &kernel, ctl_code_name, s->code, err);
 
 		if (rc && rc != GS_ENOENT)
 			return rc;

@@ -11,11 +11,14 @@
 /* Records of each log: a minute of 99 Hz on 8 vCPUs, or 10,000 threads six times. 1 MiB. */
 #define BTLOGS_CAPACITY 65536u
 
+struct btlogs_code;
+
 /** A kernel, its library and logs. */
 struct btlogs_state {
 	struct lnx_kernel *k;
 	struct btl_library *lib;
 	struct btl_log *threads, *samples;
+	struct btlogs_code *code; /* what is outside of the kernel's image */
 };
 
 struct ctl_btlogs {

@@ -87,7 +87,7 @@ $(SYSROOT)/.complete:
 	$(call say,FETCH,$(SYSROOT))
 	$(Q)tests/testbed/sysroot $(SYSROOT_PACKAGES)
 
-$T/bin/workload: $(addprefix tests/guest/,workload.c waits.c kinds.c listing.c mix.c calls.c workload.h) $(SYSROOT)/.complete
+$T/bin/workload: $(addprefix tests/guest/,workload.c waits.c kinds.c listing.c mix.c calls.c bpf.c workload.h) $(SYSROOT)/.complete
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
 	$(Q)$(ARM64_CC) -std=gnu17 -O2 -Wall -Wextra -Werror -I. -static -pthread -o $@ $(filter %.c,$^) -lz
@@ -179,7 +179,8 @@ DUMPS_RUNS := 'dumps=make --no-print-directory check-dumps'
 E2E_RUNS := 'cli=PATH=$(abspath $(BUILD)/$(HOST_ARCH)/release):$$PATH tests/e2e/cli/run-table any tests/e2e/cli/*.t' \
             $(call steps_run,10000,$T/kernels/cloud) \
             'e2e=tests/e2e/run $(BUILD)/tests/e2e $(CASES)' \
-            'live=tests/e2e/live/run $(BUILD)/tests/live'
+            'live=tests/e2e/live/run $(BUILD)/tests/live' \
+            'live-disk=tests/e2e/live/disk $(BUILD)/tests/live-disk'
 
 .PHONY: unit-build
 unit-build:
@@ -246,7 +247,8 @@ dumps-damage: ## captures of dumps that were cut, of flipped bits, of lost pages
 live: ## guests of QEMU and libvirt, captured and left as they were
 	$(Q)tools/deps build demo test
 	$(Q)$(MAKE) --no-print-directory live-build
-	$(Q)tests/run-suites $(BUILD)/tests/logs 'live=tests/e2e/live/run $(BUILD)/tests/live'
+	$(Q)tests/run-suites $(BUILD)/tests/logs 'live=tests/e2e/live/run $(BUILD)/tests/live' \
+	  'live-disk=tests/e2e/live/disk $(BUILD)/tests/live-disk'
 
 .PHONY: live-build
 live-build:

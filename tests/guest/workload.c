@@ -414,6 +414,12 @@ static void obey(char *line)
 			printf("MIX %s\n", on ? "on" : "off");
 		else
 			mix_report(arg);
+	} else if (!strcmp(word, "bpf")) {
+		if (on)
+			bpf_start();
+		else
+			bpf_end();
+		printf("BPF %s\n", on ? "on" : "off");
 	} else if (!strcmp(word, "calls")) {
 		calls_start();
 		printf("CALLS\n");

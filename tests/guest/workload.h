@@ -64,6 +64,12 @@ void mix_end(void);
 // Print how much CPU time each part of the mix has had.
 void mix_report(const char *id);
 
+// --- bpf.c
+
+// A process w_bpf that executes a BPF program; which programs there are is printed.
+void bpf_start(void);
+void bpf_end(void);
+
 // --- calls.c
 
 void calls_start(void);
