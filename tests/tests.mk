@@ -47,14 +47,21 @@ $B/tests/dump-workers: $B/tests/e2e/dumps/workers.o $B/tests/unit/stackshot/pict
 dump-workers: $B/tests/dump-workers
 
 # a vCPU followed step by step beside QEMU
-steps_SRCS := $(wildcard tests/e2e/steps/*.c)
+steps_SRCS := $(addprefix tests/e2e/steps/,steps.c calls.c machine.c backtrace.c)
+# ... and stopped at random
+stops_SRCS := $(addprefix tests/e2e/steps/,stops.c cfi.c bare.c machine.c backtrace.c)
 $B/tests/steps: $(steps_SRCS:%.c=$B/%.o) $B/guestshot.a
+$B/tests/stops: $(stops_SRCS:%.c=$B/%.o) $B/guestshot.a
+$B/tests/steps $B/tests/stops:
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS_$(FLAVOUR)) -o $@ $^ $(LIBS)
 
 .PHONY: steps-program
 steps-program: $B/tests/steps
+
+.PHONY: stops-program
+stops-program: $B/tests/stops
 
 .PHONY: unit-programs
 unit-programs: $(UNIT_SUITES:%=$B/tests/unit-%)
@@ -173,7 +180,7 @@ UNIT_RUNS := $(foreach f,asan debug,$(foreach s,$(UNIT_SUITES),'unit-$s.$f=$(cal
              'kcdata-records=make --no-print-directory check-records && echo ok - docs/records.md is what the tables say' \
              'libkcdata=make --no-print-directory check-libkcdata && echo ok - libkcdata builds, links and exports its own names alone'
 dump_workers = $(BUILD)/$(HOST_ARCH)/$(1)/tests/dump-workers
-steps_run = 'steps$(3)=tests/e2e/steps/run $(BUILD)/$(HOST_ARCH)/release/tests/steps $(BUILD)/tests/steps $(1) $(2)'
+steps_run = 'steps$(3)=tests/e2e/steps/run steps $(BUILD)/$(HOST_ARCH)/release/tests/steps $(BUILD)/tests/steps $(1) $(2)'
 # slow, and apart from the others: beside the unit tests
 DUMPS_RUNS := 'dumps=make --no-print-directory check-dumps'
 E2E_RUNS := 'cli=PATH=$(abspath $(BUILD)/$(HOST_ARCH)/release):$$PATH tests/e2e/cli/run-table any tests/e2e/cli/*.t' \
@@ -275,6 +282,17 @@ steps: ## STEPS=30000 stops of a vCPU, step by step, each backtrace judged (STEP
 	$(Q)tools/deps build demo test
 	+$(Q)$(SUBMAKE) testbed-parts $T/kernels/full FLAVOUR=release steps-program
 	$(Q)SUITE_TIMEOUT=14400 tests/run-suites $(BUILD)/tests/logs $(call steps_run,$(STEPS),$(STEPS_KERNELS),-long)
+
+# needs the kernels' debug packages, some 300 MB each
+CFI_STOPS ?= 10000
+CFI_KERNELS ?= 5.10-cloud cloud 6.12-cloud 7.3-cloud
+.PHONY: steps-cfi
+steps-cfi: ## CFI_STOPS=10000 random stops, each backtrace judged by the kernel's DWARF (CFI_KERNELS=names of tests/matrix/kernels)
+	$(Q)tools/deps build demo test
+	+$(Q)$(SUBMAKE) testbed-parts FLAVOUR=release stops-program
+	$(Q)for k in $(CFI_KERNELS); do tests/e2e/steps/vmlinux $$k || exit; done
+	$(Q)SUITE_TIMEOUT=14400 tests/run-suites $(BUILD)/tests/logs 'steps-cfi=tests/e2e/steps/run stops \
+	  $(BUILD)/$(HOST_ARCH)/release/tests/stops $(BUILD)/tests/steps-cfi $(CFI_STOPS) $(CFI_KERNELS:%=$T/kernels/%)'
 
 # each takes some 15 s beside four others on two processors
 KILLS ?= 300
