@@ -74,7 +74,8 @@ endif
 SYSROOT_PACKAGES := linux-image-cloud-arm64 busybox-static
 ifneq ($(HOST_ARCH),aarch64)
   SYSROOT_PACKAGES += libc6-dev libzstd-dev zlib1g-dev libcapstone-dev libfdt-dev libbpf-dev libelf-dev libdw-dev \
-                      libjansson-dev libuv1-dev liburcu-dev check libsubunit-dev libseccomp-dev
+                      libjansson-dev libuv1-dev liburcu-dev check libsubunit-dev libseccomp-dev libncurses-dev \
+                      tmux ncurses-base libc-bin
 endif
 SYSROOT_PACKAGES := $(strip $(SYSROOT_PACKAGES))
 
