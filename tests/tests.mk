@@ -215,6 +215,7 @@ check-dumps: $T/dumps/small.made
 	$(call dump_workers,release) 5 $(DUMP_KINDS:%=$T/dumps/%-small) || status=1; \
 	tests/e2e/dumps/damage $T/dumps small --part 5 --keep $(BUILD)/tests/damaged || status=1; \
 	tests/e2e/dumps/schedules $T/dumps/core-small || status=1; \
+	tests/e2e/dumps/watch $T/dumps/core-small || status=1; \
 	tests/e2e/dumps/qemu-dumps $(call unit_program,asan,guest) || status=1; \
 	tests/e2e/dumps/profiles $T/dumps $T/kernels/cloud || status=1; \
 	exit $$status

@@ -62,6 +62,7 @@ struct threads {
 static bool threads_find(const struct rep_capture *c, struct threads *out)
 {
 	out->count = 0;
+	// NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers is what it is
 	out->thread = gs_array_alloc(c->thread_count + 1, sizeof(*out->thread));
 	if (!out->thread)
 		return false;
