@@ -60,6 +60,7 @@ int cli_cmd_btlog(int argc, char **argv);
 int cli_cmd_attach(int argc, char **argv);
 int cli_cmd_profile(int argc, char **argv);
 int cli_cmd_log(int argc, char **argv);
+int cli_cmd_watch(int argc, char **argv);
 
 /**
  * Child of every subcommand's argp: --help and --usage, which argp's own would answer with its own
@@ -86,6 +87,9 @@ GS_MUST_USE bool cli_parse_duration(const char *text, uint64_t *ns_out);
 /** Parse a decimal number in [@p min, @p max], nothing before or after it. */
 GS_MUST_USE bool cli_parse_number(const char *text, uint64_t min, uint64_t max,
 				  uint64_t *number_out);
+
+/** Parse a share: "0.1%", "5", "0.0001%", to 100%. @param ppm_out  parts of a million, from 1 */
+GS_MUST_USE bool cli_parse_percent(const char *text, uint32_t *ppm_out);
 
 /** Parse an address: "0xffff000002a85140", or decimal; nothing before or after it. */
 GS_MUST_USE bool cli_parse_address(const char *text, uint64_t *address_out);

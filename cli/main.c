@@ -18,6 +18,7 @@ static const struct subcommand {
 	{ "run", cli_cmd_run, "boot a guest on ARM64 KVM" },
 	{ "snap", cli_cmd_snap, "take a capture of a running guest" },
 	{ "show", cli_cmd_show, "show a capture: every thread and its kernel stack" },
+	{ "watch", cli_cmd_watch, "show a running guest, again and again" },
 	{ "diff", cli_cmd_diff, "compare captures: what ran, and what has not" },
 	{ "log", cli_cmd_log, "print the log of a guest's kernel" },
 	{ "dump", cli_cmd_dump, "write a guest's memory as an ELF core" },

@@ -356,6 +356,7 @@ static void client_answer_job(struct client *c)
 	case CTL_JOB_BTLOG: send_return(c, c->request.id, btlogs_body(c), -1); break;
 	case CTL_JOB_STOP:
 	case CTL_JOB_RESUME: send_return(c, c->request.id, stop_body(c), -1); break;
+	case CTL_JOB_SINK: break; /* no client's */
 	}
 	ctl_request_deinit(&c->request);
 }

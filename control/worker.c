@@ -251,6 +251,7 @@ static void run(struct ctl_worker *w, struct ctl_job *job)
 	case CTL_JOB_SAVE: run_btlog(w, job); return;
 	case CTL_JOB_STOP: job->code = guest_stop(w->config.guest, &job->err); return;
 	case CTL_JOB_RESUME: run_resume(w, job); return;
+	case CTL_JOB_SINK: job->code = job->sink->ready(job->sink->arg, &job->err); return;
 	}
 }
 

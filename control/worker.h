@@ -39,6 +39,7 @@ enum ctl_job_kind {
 	CTL_JOB_SAVE,	/* the logs, to path or as a memory file */
 	CTL_JOB_STOP,	/* one guest_stop() */
 	CTL_JOB_RESUME, /* count times guest_resume() */
+	CTL_JOB_SINK,	/* the sink's ready(), and nothing else */
 };
 
 struct ctl_job;

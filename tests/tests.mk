@@ -81,7 +81,8 @@ endif
 SYSROOT_PACKAGES := linux-image-cloud-arm64 busybox-static
 ifneq ($(HOST_ARCH),aarch64)
   SYSROOT_PACKAGES += libc6-dev libzstd-dev zlib1g-dev libcapstone-dev libfdt-dev libbpf-dev libelf-dev libdw-dev \
-                      libjansson-dev libuv1-dev liburcu-dev check libsubunit-dev libseccomp-dev
+                      libjansson-dev libuv1-dev liburcu-dev check libsubunit-dev libseccomp-dev libncurses-dev \
+                      tmux ncurses-base libc-bin
 endif
 SYSROOT_PACKAGES := $(strip $(SYSROOT_PACKAGES))
 
@@ -222,6 +223,7 @@ check-dumps: $T/dumps/small.made
 	$(call dump_workers,release) 5 $(DUMP_KINDS:%=$T/dumps/%-small) || status=1; \
 	tests/e2e/dumps/damage $T/dumps small --part 5 --keep $(BUILD)/tests/damaged || status=1; \
 	tests/e2e/dumps/schedules $T/dumps/core-small || status=1; \
+	tests/e2e/dumps/watch $T/dumps/core-small || status=1; \
 	tests/e2e/dumps/qemu-dumps $(call unit_program,asan,guest) || status=1; \
 	tests/e2e/dumps/profiles $T/dumps $T/kernels/cloud || status=1; \
 	exit $$status

@@ -119,20 +119,17 @@ static bool is_of_scheduler(const struct rep_frame *f)
 }
 
 /*
- * The innermost frame that says something. All that sleep are in the scheduler: its functions are passed, and
- * __switch_to() before them, which old kernels do not count among these.
+ * Which of its frames is the innermost that says something. All that sleep are in the scheduler: its functions
+ * are passed, and __switch_to() before them, which old kernels do not count among these.
  */
-static const struct rep_frame *place_of(const struct rep_capture *c, const struct rep_thread *t)
+static uint32_t place_of(const struct rep_capture *c, const struct rep_thread *t)
 {
-	if (!t->frame_count)
-		return NULL;
-
 	const struct rep_frame *f = &c->frames[t->first_frame];
 	uint32_t i = t->frame_count > 1 && is_of_scheduler(&f[1]);
 
 	while (t->linux_facts.vcpu < 0 && i < t->frame_count && is_of_scheduler(&f[i]))
 		i++;
-	return t->linux_facts.vcpu < 0 && i < t->frame_count ? &f[i] : f;
+	return t->linux_facts.vcpu < 0 && i < t->frame_count ? i : 0;
 }
 
 /* " [module]", as the kernel's own traces have it. */
@@ -145,18 +142,32 @@ static void put_module(const struct rep_frame *f, FILE *to)
 	fputc(']', to);
 }
 
+/* "pipe_read", "0xffff… [module]" */
+static void put_function(const struct rep_frame *f, FILE *to)
+{
+	if (f->symbol)
+		rep_put(f->symbol->name, strlen(f->symbol->name), to);
+	else
+		fprintf(to, "%#" PRIx64, f->address);
+	put_module(f, to);
+}
+
+void rep_put_functions(const struct rep_capture *c, const struct rep_thread *t, FILE *to)
+{
+	for (uint32_t first = place_of(c, t), i = first; i < t->frame_count; i++) {
+		fputs(i > first ? " < " : "", to);
+		put_function(&c->frames[t->first_frame + i], to);
+	}
+}
+
 void rep_put_place(const struct rep_capture *c, const struct rep_thread *t, FILE *to)
 {
-	const struct rep_frame *f = place_of(c, t);
-
 	rep_put_state(t, to);
-	if (f && f->symbol) {
-		fputs(" in ", to);
-		rep_put(f->symbol->name, strlen(f->symbol->name), to);
-		put_module(f, to);
-	} else if (f) {
-		fprintf(to, " at %#" PRIx64, f->address);
-		put_module(f, to);
+	if (t->frame_count) {
+		const struct rep_frame *f = &c->frames[t->first_frame + place_of(c, t)];
+
+		fputs(f->symbol ? " in " : " at ", to);
+		put_function(f, to);
 	} else if (t->has_linux && t->linux_facts.stack_end == LNX_END_COMPLETE) {
 		fputs(" in user mode", to);
 	}
@@ -272,27 +283,22 @@ static int compare_members(const void *a, const void *b)
 	return order ? order : (x->thread > y->thread) - (x->thread < y->thread);
 }
 
-struct group {
-	const struct rep_member *first;
-	size_t count;
-};
-
 /* Largest first; among equals the one with the lower thread. */
 static int compare_groups(const void *a, const void *b)
 {
-	const struct group *x = a, *y = b;
+	const struct rep_group *x = a, *y = b;
 
 	if (x->count != y->count)
 		return x->count < y->count ? 1 : -1;
 	return (x->first->thread > y->first->thread) - (x->first->thread < y->first->thread);
 }
 
-static void put_group(const struct group *g, FILE *to)
+void rep_put_group(const struct rep_group *g, FILE *to)
 {
 	const struct rep_thread *t = g->first->thread;
 	struct rep_shown s;
 
-	fprintf(to, "\n%zu thread%s, %s:", g->count, g->count == 1 ? "" : "s",
+	fprintf(to, "%zu thread%s, %s:", g->count, g->count == 1 ? "" : "s",
 		rep_state_text((char)t->linux_facts.state));
 	for (size_t i = 0; i < g->count && i < GROUP_NAMES; i++) {
 		const struct rep_member *m = &g->first[i];
@@ -304,27 +310,36 @@ static void put_group(const struct group *g, FILE *to)
 	}
 	if (g->count > GROUP_NAMES)
 		fprintf(to, " and %zu more", g->count - GROUP_NAMES);
-	fputc('\n', to);
-	rep_put_stack(g->first->c, t, "    ", to);
+}
+
+size_t rep_groups_find(struct rep_member *members, size_t count, struct rep_group *groups_out)
+{
+	size_t n = 0;
+
+	qsort(members, count, sizeof(*members), compare_members);
+	for (size_t i = 0; i < count; i++) {
+		if (!i || compare_group(&members[i - 1], &members[i]))
+			groups_out[n++] = (struct rep_group){ .first = &members[i] };
+		groups_out[n - 1].count++;
+	}
+	qsort(groups_out, n, sizeof(*groups_out), compare_groups);
+	return n;
 }
 
 bool rep_put_groups(struct rep_member *members, size_t count, FILE *to)
 {
-	GS_FREE struct group *groups = gs_array_alloc(count, sizeof(*groups));
-	size_t n = 0;
+	GS_FREE struct rep_group *groups = gs_array_alloc(count, sizeof(*groups));
 
 	if (!count)
 		return true;
 	if (!groups)
 		return false;
-	qsort(members, count, sizeof(*members), compare_members);
-	for (size_t i = 0; i < count; i++) {
-		if (!i || compare_group(&members[i - 1], &members[i]))
-			groups[n++].first = &members[i];
-		groups[n - 1].count++;
+	const size_t n = rep_groups_find(members, count, groups);
+	for (size_t i = 0; i < n; i++) {
+		fputc('\n', to);
+		rep_put_group(&groups[i], to);
+		fputc('\n', to);
+		rep_put_stack(groups[i].first->c, groups[i].first->thread, "    ", to);
 	}
-	qsort(groups, n, sizeof(*groups), compare_groups);
-	for (size_t i = 0; i < n; i++)
-		put_group(&groups[i], to);
 	return true;
 }

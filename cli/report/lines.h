@@ -61,6 +61,30 @@ struct rep_member {
  */
 int rep_compare_stacks(const struct rep_member *a, const struct rep_member *b);
 
+/** Threads that do the same. */
+struct rep_group {
+	const struct rep_member *first; /* of those given, which lie together */
+	size_t count;
+};
+
+/**
+ * Find threads with the same stack and state; largest group first.
+ *
+ * @param members     sorted here; all of one capture
+ * @param groups_out  room for @p count
+ * @return how many groups
+ */
+size_t rep_groups_find(struct rep_member *members, size_t count, struct rep_group *groups_out);
+
+/** "3 threads, sleeping: 110 a, 111 b, 112 b" */
+void rep_put_group(const struct rep_group *g, FILE *to);
+
+/**
+ * The functions of the kernel stack, innermost first: "pipe_read < vfs_read < ksys_read"; of one that sleeps
+ * without the scheduler's.
+ */
+void rep_put_functions(const struct rep_capture *c, const struct rep_thread *t, FILE *to);
+
 /**
  * Threads with the same stack and state once, with their number and names; largest group first.
  *

@@ -19,6 +19,7 @@ int main(void)
 	srunner_add_suite(sr, suite_doubt());
 	srunner_add_suite(sr, suite_system());
 	srunner_add_suite(sr, suite_linux_context());
+	srunner_add_suite(sr, suite_live());
 	srunner_run_all(sr, CK_ENV);
 
 	int failed = srunner_ntests_failed(sr);

@@ -17,5 +17,6 @@ Suite *suite_filter(void);
 Suite *suite_doubt(void);
 Suite *suite_system(void);
 Suite *suite_linux_context(void);
+Suite *suite_live(void);
 
 #endif
