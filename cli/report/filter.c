@@ -22,7 +22,7 @@ bool rep_filter_are_states(const char *letters)
 	return *letters && letters[strspn(letters, "RSDTtZXIP")] == '\0';
 }
 
-static bool has_run_time(const struct rep_thread *t)
+bool rep_has_run_time(const struct rep_thread *t)
 {
 	const uint32_t both = LNX_TASK_HAS_LAST_RUN | LNX_TASK_HAS_CPU;
 
@@ -36,7 +36,7 @@ static void find_newest(const struct rep_capture *c, uint64_t newest[static CPUS
 		const struct ss_thread_record *r = &c->threads[i].linux_facts;
 
 		/* clocks of different CPUs cannot be compared: one without a place is left out */
-		if (has_run_time(&c->threads[i]) && r->cpu < CPUS)
+		if (rep_has_run_time(&c->threads[i]) && r->cpu < CPUS)
 			newest[r->cpu] = gs_max(newest[r->cpu], r->exec_start_ns);
 	}
 }
@@ -45,7 +45,7 @@ static bool has_waited(const struct rep_thread *t, const uint64_t *newest, uint6
 {
 	const struct ss_thread_record *r = &t->linux_facts;
 
-	return has_run_time(t) && r->vcpu < 0 && r->state != 'R' && r->cpu < CPUS &&
+	return rep_has_run_time(t) && r->vcpu < 0 && r->state != 'R' && r->cpu < CPUS &&
 	       newest[r->cpu] - r->exec_start_ns >= ns;
 }
 

@@ -21,6 +21,9 @@ bool rep_filter_is_set(const struct rep_filter *f);
 /** Whether letters are all such as threads can have. */
 bool rep_filter_are_states(const char *letters);
 
+/** Whether a thread says when it was last executed, and where. */
+bool rep_has_run_time(const struct rep_thread *t);
+
 /**
  * Hide the threads that do not agree.
  *

@@ -431,6 +431,17 @@ bool rep_waits(const struct rep_capture *c, FILE *to)
 	return fflush(to) == 0 && !ferror(to);
 }
 
+bool rep_put_deadlocks(const struct rep_capture *c, FILE *to)
+{
+	struct graph g;
+
+	if (!graph_init(&g, c))
+		return false;
+	put_deadlocks(&g, to);
+	graph_deinit(&g);
+	return true;
+}
+
 /* --- JSON --- */
 
 static void json_owner(struct kcd_json *j, const struct rep_capture *c, const struct rep_wait *w)
