@@ -176,7 +176,10 @@ error_t cli_schedule_key(struct cli_schedule_options *o, int key, const char *ar
 			       ? 0
 			       : wrong(state, "max-stopped", arg,
 				       "not a percentage from 0.0001% to 100%");
-	case CLI_KEY_DIR: s->dir = arg; return *arg ? 0 : wrong(state, "dir", arg, "not a folder");
+	case CLI_KEY_DIR:
+		s->dir = arg;
+		o->has_dir = true;
+		return *arg ? 0 : wrong(state, "dir", arg, "not a folder");
 	case CLI_KEY_TRIGGER: return set_triggers(state, o, arg);
 	default: return ARGP_ERR_UNKNOWN;
 	}

@@ -154,9 +154,12 @@ static void post_trigger(struct schedule *s)
 {
 	const struct ctl_schedules_config *c = &s->all->config;
 	const uint32_t reason = (uint32_t)__builtin_ctz(s->pending);
+	/* of what the kernel says of itself the console may have been told little (loglevel) */
+	const bool with_log = reason == SS_REASON_PANIC || reason == SS_REASON_OOPS;
 	const struct ss_request ask = {
 		.pid = SS_PID_ALL,
-		.flags = KCD_SS_REQ_THREAD_WAITINFO, /* who holds what is waited for */
+		/* who holds what is waited for */
+		.flags = KCD_SS_REQ_THREAD_WAITINFO | (with_log ? SS_KERNEL_LOG : 0),
 		.cause = &s->cause,
 	};
 

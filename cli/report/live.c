@@ -270,15 +270,16 @@ static bool has_stack(const struct rep_thread *t)
 static bool put_top_stacks(const struct rep_live *l, const struct threads *all, FILE *to)
 {
 	GS_FREE struct rep_member *members = gs_array_alloc(all->count + 1, sizeof(*members));
-	GS_FREE struct rep_group *groups = gs_array_alloc(all->count + 1, sizeof(*groups));
+	GS_FREE struct rep_group *groups = NULL;
 	size_t n = 0;
 
-	if (!members || !groups)
+	if (!members)
 		return false;
 	for (size_t i = 0; i < all->count; i++)
 		if (has_stack(all->thread[i]))
 			members[n++] = (struct rep_member){ l->capture, all->thread[i] };
-	n = rep_groups_find(members, n, groups);
+	if (!rep_groups_make(members, n, NULL, NULL, &groups, &n))
+		return false;
 	fputs(n ? "\nTop stacks:\n" : "", to);
 	for (size_t i = 0; i < n && i < l->top; i++) {
 		const struct rep_thread *t = groups[i].first->thread;

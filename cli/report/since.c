@@ -7,7 +7,7 @@
 #include "base/util.h"
 #include "introspect/linux/linux.h"
 
-static bool has_run_time(const struct rep_thread *t)
+bool rep_has_run_time(const struct rep_thread *t)
 {
 	const uint32_t both = LNX_TASK_HAS_LAST_RUN | LNX_TASK_HAS_CPU;
 
@@ -21,7 +21,7 @@ void rep_since_init(struct rep_since *s, const struct rep_capture *c)
 		const struct ss_thread_record *r = &c->threads[i].linux_facts;
 
 		/* clocks of different CPUs cannot be compared: one without a place is left out */
-		if (has_run_time(&c->threads[i]) && r->cpu < REP_SINCE_CPUS)
+		if (rep_has_run_time(&c->threads[i]) && r->cpu < REP_SINCE_CPUS)
 			s->newest_ns[r->cpu] = gs_max(s->newest_ns[r->cpu], r->exec_start_ns);
 	}
 }
@@ -30,7 +30,7 @@ bool rep_since_run(const struct rep_since *s, const struct rep_thread *t, uint64
 {
 	const struct ss_thread_record *r = &t->linux_facts;
 
-	if (!has_run_time(t) || r->vcpu >= 0 || r->state == 'R' || r->cpu >= REP_SINCE_CPUS)
+	if (!rep_has_run_time(t) || r->vcpu >= 0 || r->state == 'R' || r->cpu >= REP_SINCE_CPUS)
 		return false;
 	*ns_out = s->newest_ns[r->cpu] - r->exec_start_ns;
 	return true;

@@ -20,6 +20,9 @@ struct rep_since {
 	uint64_t newest_ns[REP_SINCE_CPUS];
 };
 
+/** Whether a thread says when it was last executed, and where. */
+bool rep_has_run_time(const struct rep_thread *t);
+
 void rep_since_init(struct rep_since *s, const struct rep_capture *c);
 
 /**

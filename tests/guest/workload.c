@@ -437,6 +437,8 @@ static void obey(char *line)
 		printf("HOG %s\n", on ? "on" : "off");
 	} else if (!strcmp(word, "oops")) {
 		oops_say();
+	} else if (!strcmp(word, "status")) {
+		printf("TEST EXIT %s\n", arg);
 	} else if (!strcmp(word, "poweroff")) {
 		end(RB_POWER_OFF);
 	} else if (!strcmp(word, "reboot")) {

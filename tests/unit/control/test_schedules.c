@@ -447,6 +447,7 @@ START_TEST(triggers_are_taken_with_what_the_console_said)
 	ck_assert_uint_eq(last->reason, SS_REASON_CONSOLE); /* the panic came first */
 	ck_assert_uint_eq(last[-1].reason, SS_REASON_PANIC);
 	ck_assert_uint_eq(last->flags, KCD_SS_REQ_THREAD_WAITINFO);
+	ck_assert_uint_eq(last[-1].flags, KCD_SS_REQ_THREAD_WAITINFO | SS_KERNEL_LOG);
 	ck_assert_uint_eq(last->console_lines, 1);
 	ck_assert_str_eq(last->line, "last words");
 }
