@@ -289,7 +289,7 @@ enum gs_code probe_engine_create(const struct probe_engine_config *config,
 	if (!e->config.deadman_ns)
 		e->config.deadman_ns = PROBE_DEADMAN_NS;
 	e->vcpus = config->guest->vcpu_count;
-	e->lane = gs_array_alloc(e->vcpus, sizeof(*e->lane));
+	e->lane = gs_array_alloc(gs_max(e->vcpus, 1), sizeof(*e->lane)); /* a dump may have none */
 	e->hash = gs_array_alloc(HASH_HEADS, sizeof(*e->hash));
 	if (!e->lane || !e->hash) {
 		free(e->lane);

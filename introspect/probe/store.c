@@ -32,7 +32,7 @@ static bool store_init(struct probe_session *s, struct probe_store *store)
 
 enum gs_code probe_stores_create(struct probe_session *s, struct gs_error *err)
 {
-	s->store = gs_array_alloc(s->e->vcpus, sizeof(*s->store));
+	s->store = gs_array_alloc(gs_max(s->e->vcpus, 1), sizeof(*s->store));
 	bool ok = s->store;
 
 	for (uint32_t i = 0; ok && i < s->e->vcpus; i++)

@@ -24,7 +24,8 @@ static void provide(void *arg, const struct probe_name *pattern)
 		enum gs_code rc = probe_create(m->p, "m", function, "hit", i, &id);
 		ck_assert(rc == GS_OK || rc == GS_EEXIST);
 		ck_assert(!m->id[i] || m->id[i] == id);
-		m->id[i] = id;
+		if (!m->id[i]) /* those who fire read it */
+			m->id[i] = id;
 	}
 }
 

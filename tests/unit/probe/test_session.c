@@ -76,12 +76,14 @@ static const struct {
 	  PROBE_KILLED, PROBE_KILLED },
 };
 
-static enum gs_code taken(enum gs_code rc, json_t *json)
-{
-	if (!rc)
-		json_decref(json);
-	return rc;
-}
+/* The result of a call that sets json, which nobody wants. */
+#define taken(call, json)                     \
+	({                                    \
+		enum gs_code taken_ = (call); \
+		if (!taken_)                  \
+			json_decref(json);    \
+		taken_;                       \
+	})
 
 START_TEST(each_state_refuses_what_it_has_to)
 {
