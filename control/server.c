@@ -35,6 +35,7 @@ struct client {
 	bool busy;		    /* the job is out */
 	struct ctl_request request; /* of the job */
 	uint32_t stops;		    /* in force */
+	struct ctl_trace_client tracer;
 };
 
 struct ctl_server {
@@ -176,9 +177,10 @@ static json_t *btlogs_body(const struct client *c)
 	if (!b->has_library)
 		return json_pack("{s:n, s:n, s:[], s:o}", "kernel", "library", "logs", "sampling",
 				 sampling_object(&b->sampling));
-	return json_pack("{s:o, s:o, s:[o, o], s:o}", "kernel", ctl_json_text(b->release),
+	return json_pack("{s:o, s:o, s:[o, o, o], s:o}", "kernel", ctl_json_text(b->release),
 			 "library", library_object(&b->library), "logs", log_object(&b->threads),
-			 log_object(&b->samples), "sampling", sampling_object(&b->sampling));
+			 log_object(&b->samples), log_object(&b->probes), "sampling",
+			 sampling_object(&b->sampling));
 }
 
 static json_t *save_body(const struct client *c)
@@ -303,6 +305,10 @@ static void client_release(struct client *c)
 		client_post(c, CTL_JOB_RESUME, resumes);
 		return;
 	}
+	if (c->tracer.session) {
+		client_post(c, CTL_JOB_TRACE_GONE, 0); /* done with none */
+		return;
+	}
 	LIST_REMOVE(c, link);
 	free(c);
 	maybe_closed(s);
@@ -354,6 +360,8 @@ static void client_answer_job(struct client *c)
 	case CTL_JOB_SAMPLE:
 	case CTL_JOB_BTLOGS:
 	case CTL_JOB_BTLOG: send_return(c, c->request.id, btlogs_body(c), -1); break;
+	case CTL_JOB_TRACE: send_return(c, c->request.id, c->job.answer, -1); break;
+	case CTL_JOB_TRACE_GONE: break; /* nobody is left */
 	case CTL_JOB_STOP:
 	case CTL_JOB_RESUME: send_return(c, c->request.id, stop_body(c), -1); break;
 	}
@@ -377,6 +385,7 @@ static void client_job_done(struct ctl_job *job)
 		gs_log(GS_LOG_WARNING, "release of a client's stops: %s", job->err.text);
 	}
 	if (!c->conn) {
+		json_decref(job->answer);
 		client_release(c);
 		return;
 	}
@@ -399,6 +408,9 @@ static void client_post(struct client *c, enum ctl_job_kind kind, uint32_t resum
 		.hz = c->request.hz,
 		.action = c->request.action,
 		.log = c->request.log,
+		.tracer = &c->tracer,
+		.operation = ctl_command_name(c->request.command),
+		.arguments = c->request.trace,
 		.done = client_job_done,
 		.arg = c,
 	};
@@ -419,7 +431,8 @@ static void client_post(struct client *c, enum ctl_job_kind kind, uint32_t resum
  * snap		captures	captures,	after that one	captures what is left:
  *				stays stopped			memory, last registers
  * dump		like snap
- * sample, btlog…	answer, after what the worker has to do before
+ * sample, btlog…,	answer, after what the worker has to do before
+ * trace-…
  * saved-drop,	answers		answers		answers		answers
  * schedule…
  * stop		stops		nests		after that one	counts, nothing runs
@@ -528,6 +541,23 @@ static void client_command(struct client *c)
 	case CTL_CMD_SCHEDULES:
 	case CTL_CMD_SCHEDULE_ADD:
 	case CTL_CMD_SCHEDULE_REMOVE: do_schedule_command(c); break;
+	case CTL_CMD_TRACE_CONF:
+	case CTL_CMD_TRACE_PROVIDER:
+	case CTL_CMD_TRACE_PROBES:
+	case CTL_CMD_TRACE_PROBE_MATCH:
+	case CTL_CMD_TRACE_PROBE_ARG:
+	case CTL_CMD_TRACE_ENABLE:
+	case CTL_CMD_TRACE_EPROBE:
+	case CTL_CMD_TRACE_REPLICATE:
+	case CTL_CMD_TRACE_ENABLINGS:
+	case CTL_CMD_TRACE_FORMAT:
+	case CTL_CMD_TRACE_GO:
+	case CTL_CMD_TRACE_STOP:
+	case CTL_CMD_TRACE_BUF_SNAP:
+	case CTL_CMD_TRACE_AGG_DESC:
+	case CTL_CMD_TRACE_AGG_SNAP:
+	case CTL_CMD_TRACE_STATUS:
+	case CTL_CMD_TRACE_CLOSE: client_post(c, CTL_JOB_TRACE, 0); break;
 	case CTL_CMD_STOP: do_stop(c); break;
 	case CTL_CMD_CONT: do_cont(c); break;
 	case CTL_CMD_QUIT: do_quit(c); break;
