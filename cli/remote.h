@@ -41,6 +41,15 @@ error_t cli_remote_key(struct cli_remote *r, int key, const char *arg, struct ar
 /** To be called for ARGP_KEY_END: what must be given is given. */
 error_t cli_remote_end(const struct cli_remote *r, struct argp_state *state);
 
+struct ctl_client;
+
+/** Connect; a failure is printed. @param client_out returned: ctl_client_destroy() @return an exit code */
+int cli_remote_connect(const struct cli_remote *r, struct ctl_client **client_out);
+
+/** Call; as cli_remote_call(), over a connection that stays. */
+int cli_remote_ask(const struct cli_remote *r, struct ctl_client *client, const char *command,
+		   json_t *arguments, json_t **answer_out, int *fd_out);
+
 /**
  * Connect, call, disconnect; a failure is printed.
  *
