@@ -235,6 +235,7 @@ static enum gs_code server_start(struct attach *a, struct gs_error *err)
 		.path = a->o->control,
 		.guest = a->source.guest.guest,
 		.worker = a->worker,
+		.trace = a->trace,
 		.schedules = a->schedules,
 		.hooks = &hooks,
 		.arg = a,

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -24,11 +25,12 @@ struct trace_options {
 	struct cli_remote remote;
 	const char *program;
 	const char *policy;
+	const char *stackshots;
 	uint64_t for_ns, interval_ns, buffer;
 	bool json, list;
 };
 
-enum { KEY_FOR = 0x100, KEY_INTERVAL, KEY_POLICY, KEY_BUFFER, KEY_JSON, KEY_LIST };
+enum { KEY_FOR = 0x100, KEY_INTERVAL, KEY_POLICY, KEY_BUFFER, KEY_JSON, KEY_LIST, KEY_STACKSHOTS };
 
 static const struct argp_option options[] = {
 	{ "for", KEY_FOR, "DURATION", 0, "How long (default: until Ctrl-C, or exit())", 1 },
@@ -38,6 +40,7 @@ static const struct argp_option options[] = {
 	  "What a full buffer does: switch (drop; default), ring (lose the oldest), fill (end)",
 	  1 },
 	{ "buffer", KEY_BUFFER, "SIZE", 0, "Buffer of each vCPU (default: 64K)", 1 },
+	{ "stackshots", KEY_STACKSHOTS, "FOLDER", 0, "Where captures of stackshot() go", 1 },
 	{ "json", KEY_JSON, NULL, 0, "JSON, one object a line, instead of text", 1 },
 	{ "list", KEY_LIST, NULL, 0, "List the probes that a pattern means instead", 1 },
 	CLI_REMOTE_OPTIONS,
@@ -66,6 +69,7 @@ static error_t parse_key(int key, char *arg, struct argp_state *state)
 		argp_error(state, "--buffer %s: not a size such as 256K", arg);
 		return EINVAL;
 	case KEY_POLICY: o->policy = arg; return 0;
+	case KEY_STACKSHOTS: o->stackshots = arg; return 0;
 	case KEY_JSON: o->json = true; return 0;
 	case KEY_LIST: o->list = true; return 0;
 	case ARGP_KEY_ARG:
@@ -335,8 +339,14 @@ static int enable(struct trace *t)
 		return code;
 	t->vcpus = gs_min(cli_answer_number(answer, "vcpus"), VCPUS_MAX);
 	json_decref(answer);
-	json_t *arguments =
-		json_pack("{s:s, s:s*}", "program", t->o->program, "policy", t->o->policy);
+	/* the server's working folder is not ours */
+	GS_FREE char *folder = t->o->stackshots ? realpath(t->o->stackshots, NULL) : NULL;
+	if (t->o->stackshots && !folder) {
+		gs_log(GS_LOG_ERROR, "--stackshots %s: %s", t->o->stackshots, strerror(errno));
+		return CLI_EXIT_OUTPUT;
+	}
+	json_t *arguments = json_pack("{s:s, s:s*, s:s*}", "program", t->o->program, "policy",
+				      t->o->policy, "stackshots", folder);
 	if (t->o->buffer)
 		(void)json_object_set_new(arguments, "buffer_bytes",
 					  json_integer((json_int_t)t->o->buffer));

@@ -639,6 +639,7 @@ static enum gs_code control_create(struct run *r, struct gs_error *err)
 		.path = r->o->control,
 		.guest = worker.guest,
 		.worker = r->worker,
+		.trace = r->trace,
 		.schedules = r->schedules,
 		.hooks = &hooks,
 		.arg = r,

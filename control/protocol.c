@@ -452,6 +452,7 @@ static const struct arg trace_enable_args[] = {
 	{ "policy", "string", "of buffers: \"switch\" (default), \"ring\" or \"fill\"", NULL },
 	{ "program", "string or object", "what to enable (none: match again what is enabled)",
 	  NULL },
+	{ "stackshots", "string", "absolute path of the folder for captures of stackshot()", NULL },
 	TRACE_SESSION,
 };
 

@@ -44,7 +44,10 @@ struct ctl_server {
 	struct ctl_socket socket;
 	uv_poll_t listener;
 	uv_timer_t retry;
-	uint32_t handles; /* of these two, not closed yet */
+	uv_async_t stackshot; /* a traced program wants a capture */
+	uint32_t handles;     /* of these three, not closed yet */
+	struct ctl_job shot;  /* that capture */
+	bool takes_shots, shot_busy;
 
 	LIST_HEAD(client_list, client) clients;
 	uint32_t connected; /* clients with a connection */
@@ -281,7 +284,7 @@ static json_t *status_body(const struct client *c)
 
 static void maybe_closed(struct ctl_server *s)
 {
-	if (!s->closing || !LIST_EMPTY(&s->clients) || s->handles)
+	if (!s->closing || !LIST_EMPTY(&s->clients) || s->handles || s->shot_busy)
 		return;
 	void (*closed)(void *arg) = s->closed;
 	void *arg = s->closed_arg;
@@ -418,6 +421,47 @@ static void client_post(struct client *c, enum ctl_job_kind kind, uint32_t resum
 	if (c->conn)
 		ctl_conn_pause(c->conn);
 	ctl_worker_post(c->server->config.worker, &c->job);
+}
+
+/* --- captures that traced programs want -------------------------------------------------------------
+ */
+
+static void shot_done(struct ctl_job *job)
+{
+	struct ctl_server *s = job->arg;
+
+	s->shot_busy = false;
+	if (job->code)
+		gs_log(GS_LOG_WARNING, "a capture for a trace: %s", job->err.text);
+	free((char *)job->path);
+	maybe_closed(s);
+}
+
+/* One at a time; what is wanted meanwhile is taken by none. */
+static void on_stackshot(uv_async_t *handle)
+{
+	struct ctl_server *s = handle->data;
+	char *path = ctl_trace_take_stackshot(s->config.trace);
+
+	if (!path || s->shot_busy || s->closing) {
+		free(path);
+		return;
+	}
+	s->shot = (struct ctl_job){ .kind = CTL_JOB_SNAP,
+				    .ask.pid = SS_PID_ALL,
+				    .path = path,
+				    .done = shot_done,
+				    .arg = s };
+	s->shot_busy = true;
+	ctl_worker_post(s->config.worker, &s->shot);
+}
+
+/* Any thread. */
+static void stackshot_wanted(void *arg)
+{
+	struct ctl_server *s = arg;
+
+	(void)uv_async_send(&s->stackshot); /* fails only when it is being closed */
 }
 
 /* --- commands -----------------------------------------------------------------------------------
@@ -714,6 +758,13 @@ enum gs_code ctl_server_create(uv_loop_t *loop, const struct ctl_server_config *
 	s->handles = 2;
 	s->listener.data = s;
 	s->retry.data = s;
+	s->stackshot.data = s;
+	/* without it, programs that want captures are refused */
+	if (s->config.trace && !uv_async_init(loop, &s->stackshot, on_stackshot)) {
+		s->handles++;
+		s->takes_shots = true;
+		ctl_trace_on_stackshot(s->config.trace, stackshot_wanted, s);
+	}
 	uv_poll_start(&s->listener, UV_READABLE, on_connection);
 	*server_out = s;
 	return GS_OK;
@@ -746,6 +797,19 @@ static void on_closed(uv_handle_t *handle)
 	maybe_closed(s);
 }
 
+/* Persistent sessions may go on firing: nobody tells us any more. A capture that waits is given up. */
+static void shot_close(struct ctl_server *s)
+{
+	if (s->takes_shots) {
+		ctl_trace_on_stackshot(s->config.trace, NULL, NULL);
+		uv_close((uv_handle_t *)&s->stackshot, on_closed);
+	}
+	if (s->shot_busy && ctl_worker_withdraw(s->config.worker, &s->shot)) {
+		free((char *)s->shot.path);
+		s->shot_busy = false;
+	}
+}
+
 void ctl_server_close(struct ctl_server *s, void (*closed)(void *arg), void *arg)
 {
 	struct client *c;
@@ -755,6 +819,7 @@ void ctl_server_close(struct ctl_server *s, void (*closed)(void *arg), void *arg
 	s->closed_arg = arg;
 	uv_close((uv_handle_t *)&s->listener, on_closed);
 	uv_close((uv_handle_t *)&s->retry, on_closed);
+	shot_close(s);
 	ctl_socket_close(&s->socket);
 	/* gone() of these comes from the loop, so the list stays as it is */
 	LIST_FOREACH(c, &s->clients, link)

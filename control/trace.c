@@ -2,9 +2,11 @@
 /* Tracing of one guest: sessions of connections, and the operations of the protocol. */
 #include "control/trace.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/util.h"
 #include "control/trace_priv.h"
 
@@ -23,10 +25,13 @@ static struct trace_session *find_session(struct ctl_trace *t, uint32_t id)
 	return NULL;
 }
 
-static void end_session(struct trace_session *s)
+static void end_session(struct ctl_trace *t, struct trace_session *s)
 {
+	pthread_mutex_lock(&t->lock);
 	LIST_REMOVE(s, link);
+	pthread_mutex_unlock(&t->lock);
 	probe_session_destroy(s->s);
+	free(s->dir);
 	free(s);
 }
 
@@ -196,7 +201,9 @@ static enum gs_code new_session(struct call *c, struct trace_session **s_out)
 		free(s);
 		return rc;
 	}
+	pthread_mutex_lock(&c->t->lock);
 	LIST_INSERT_HEAD(&c->t->sessions, s, link);
+	pthread_mutex_unlock(&c->t->lock);
 	*s_out = s;
 	return GS_OK;
 }
@@ -212,6 +219,41 @@ static enum gs_code rematch(struct call *c)
 	return rc ? rc : matched(c, s, n);
 }
 
+static bool wants_stackshots(const struct probe_program *program)
+{
+	for (uint32_t i = 0; i < program->count; i++)
+		for (uint32_t a = 0; a < program->clause[i].action_count; a++)
+			if (program->clause[i].action[a].kind == PROBE_ACTION_STACKSHOT)
+				return true;
+	return false;
+}
+
+/* Where captures go that a program wants; one folder a session, from the first one on. */
+static enum gs_code folder_for(const struct call *c, const struct probe_program *program,
+			       struct trace_session *s)
+{
+	const char *dir = json_string_value(argument(c, "stackshots"));
+
+	if (dir && *dir != '/')
+		return gs_fail(c->err, GS_EINVAL, "%s: \"stackshots\" is an absolute path",
+			       c->command);
+	pthread_mutex_lock(&c->t->wanted_lock);
+	const bool taken = c->t->wanted;
+	pthread_mutex_unlock(&c->t->wanted_lock);
+	if (wants_stackshots(program) && !taken)
+		return gs_fail(c->err, GS_ENOTSUP, "stackshot(): no captures are taken here");
+	if (wants_stackshots(program) && !dir && !s->dir)
+		return gs_fail(c->err, GS_EINVAL, "%s: stackshot() needs \"stackshots\", a folder",
+			       c->command);
+	if (!dir || s->dir)
+		return GS_OK;
+	char *copy = strdup(dir);
+	pthread_mutex_lock(&c->t->lock);
+	s->dir = copy;
+	pthread_mutex_unlock(&c->t->lock);
+	return copy ? GS_OK : gs_fail(c->err, GS_ENOSPC, "out of memory");
+}
+
 static enum gs_code enable_program(struct call *c, const struct probe_program *program,
 				   const struct probe_options *options)
 {
@@ -223,9 +265,11 @@ static enum gs_code enable_program(struct call *c, const struct probe_program *p
 	if (rc)
 		return rc;
 	find_kernel(c->t);
-	rc = probe_session_enable(s->s, program, options, &n, c->err);
+	rc = folder_for(c, program, s);
+	if (!rc)
+		rc = probe_session_enable(s->s, program, options, &n, c->err);
 	if (rc && is_new)
-		end_session(s); /* nothing of it stays */
+		end_session(c->t, s); /* nothing of it stays */
 	if (rc)
 		return rc;
 	if (is_new)
@@ -242,7 +286,7 @@ static enum gs_code do_enable(struct call *c)
 				 argument(c, "aggregation_bytes");
 
 	if (!argument(c, "program")) {
-		if (has_options || argument(c, "persistent"))
+		if (has_options || argument(c, "persistent") || argument(c, "stackshots"))
 			return gs_fail(c->err, GS_EINVAL,
 				       "trace-enable: without a \"program\" nothing is set");
 		find_kernel(c->t);
@@ -401,7 +445,7 @@ static enum gs_code do_close(struct call *c)
 	if (rc)
 		return rc;
 	const uint32_t id = probe_session_id(s->s);
-	end_session(s);
+	end_session(c->t, s);
 	if (c->client->session == id)
 		c->client->session = 0;
 	return answered(c, json_pack("{s:I}", "session", (json_int_t)id));
@@ -454,8 +498,52 @@ void ctl_trace_client_gone(struct ctl_trace *t, struct ctl_trace_client *client)
 	struct trace_session *s = client->session ? find_session(t, client->session) : NULL;
 
 	if (s && !s->persistent)
-		end_session(s);
+		end_session(t, s);
 	client->session = 0;
+}
+
+/* --- captures that programs want -----------------------------------------------------------------
+ */
+
+/* On a firing thread. */
+static void on_stackshot(void *arg, uint32_t session)
+{
+	struct ctl_trace *t = arg;
+
+	atomic_store(&t->wants, session);
+	pthread_mutex_lock(&t->wanted_lock);
+	if (t->wanted)
+		t->wanted(t->wanted_arg);
+	pthread_mutex_unlock(&t->wanted_lock);
+}
+
+void ctl_trace_on_stackshot(struct ctl_trace *t, void (*wanted)(void *arg), void *arg)
+{
+	pthread_mutex_lock(&t->wanted_lock);
+	t->wanted = wanted;
+	t->wanted_arg = arg;
+	pthread_mutex_unlock(&t->wanted_lock);
+}
+
+char *ctl_trace_take_stackshot(struct ctl_trace *t)
+{
+	const uint32_t id = atomic_exchange(&t->wants, 0);
+	const uint64_t now_ns = gs_clock_ns();
+	char *path = NULL;
+
+	pthread_mutex_lock(&t->lock);
+	struct trace_session *s = id ? find_session(t, id) : NULL;
+	if (s && s->dir && t->stackshot_ns && now_ns - t->stackshot_ns < GS_NS_PER_SEC) {
+		atomic_fetch_add(&t->suppressed, 1);
+	} else if (s && s->dir &&
+		   asprintf(&path, "%s/trace-%u-%u.kcdata", s->dir, id, s->taken + 1) > 0) {
+		s->taken++;
+		t->stackshot_ns = now_ns;
+	} else {
+		path = NULL; /* asprintf() may leave anything there */
+	}
+	pthread_mutex_unlock(&t->lock);
+	return path;
 }
 
 /* --- life ----------------------------------------------------------------------------------------
@@ -479,6 +567,7 @@ static void locks_init(struct ctl_trace *t)
 	pthread_condattr_t monotonic;
 
 	pthread_mutex_init(&t->lock, NULL);
+	pthread_mutex_init(&t->wanted_lock, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&t->wake, &monotonic);
@@ -496,8 +585,9 @@ enum gs_code ctl_trace_create(struct guest *g, struct ctl_btlogs *btlogs, struct
 	t->btlogs = btlogs;
 	LIST_INIT(&t->sessions);
 	locks_init(t);
-	enum gs_code rc =
-		probe_engine_create(&(struct probe_engine_config){ .guest = g }, &t->e, err);
+	enum gs_code rc = probe_engine_create(
+		&(struct probe_engine_config){ .guest = g, .stackshot = on_stackshot, .arg = t },
+		&t->e, err);
 	if (!rc)
 		rc = ctl_trace_add_profile(t, err);
 	if (!rc)
@@ -523,7 +613,7 @@ void ctl_trace_end(struct ctl_trace *t)
 		return;
 	t->ended = true;
 	while ((s = LIST_FIRST(&t->sessions)))
-		end_session(s);
+		end_session(t, s);
 	ctl_trace_join(t);
 	if (t->btlogs)
 		ctl_btlogs_observe(t->btlogs, NULL, NULL);
@@ -536,6 +626,7 @@ void ctl_trace_destroy(struct ctl_trace *t)
 	ctl_trace_end(t);
 	probe_engine_destroy(t->e);
 	pthread_cond_destroy(&t->wake);
+	pthread_mutex_destroy(&t->wanted_lock);
 	pthread_mutex_destroy(&t->lock);
 	free(t);
 }

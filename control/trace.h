@@ -66,6 +66,20 @@ GS_MUST_USE enum gs_code ctl_trace_do(struct ctl_trace *t, struct ctl_trace_clie
 /** Its session ends, unless it was made persistent. */
 void ctl_trace_client_gone(struct ctl_trace *t, struct ctl_trace_client *client);
 
+/**
+ * Have somebody told that programs want captures: the call comes on any thread, and must only note it.
+ * NULL: nobody any more, from the return on. Threads: any.
+ */
+void ctl_trace_on_stackshot(struct ctl_trace *t, void (*wanted)(void *arg), void *arg);
+
+/**
+ * The file that the next of these captures goes to: in the folder of the session that wants it.
+ *
+ * @return absolute, free with free(); NULL: none is wanted, or one was taken less than a second ago
+ * (counted). Threads: one at a time, not that of the operations.
+ */
+char *ctl_trace_take_stackshot(struct ctl_trace *t);
+
 /** What a vCPU of our machine does. */
 enum ctl_trace_vcpu {
 	CTL_TRACE_EXIT_MMIO,	    /* value: guest-physical address */

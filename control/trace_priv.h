@@ -17,6 +17,8 @@ struct trace_session {
 	LIST_ENTRY(trace_session) link;
 	struct probe_session *s;
 	bool persistent;
+	char *dir;	/* for its captures; NULL: none. lock */
+	uint32_t taken; /* captures so far; lock */
 };
 
 /* A probe of the provider "profile". */
@@ -48,6 +50,12 @@ struct ctl_trace {
 	struct probe_engine *e;
 	LIST_HEAD(trace_sessions, trace_session) sessions;
 	bool ended;
+	_Atomic uint32_t wants;	     /* number of the session that wants a capture; 0: none */
+	pthread_mutex_t wanted_lock; /* guards the next two; held for a moment, by firings, too */
+	void (*wanted)(void *arg);
+	void *wanted_arg;
+	uint64_t stackshot_ns;	     /* when the last one was taken; lock */
+	_Atomic uint64_t suppressed; /* that came too soon after it */
 
 	struct probe_provider *profile, *vcpu, *guest;
 	struct trace_event vcpu_event[CTL_TRACE_VCPU_EVENTS];
@@ -55,7 +63,7 @@ struct ctl_trace {
 
 	pthread_t thread;
 	bool has_thread;
-	/* guards what follows; not held while probes fire. Taken under the engine's lock */
+	/* guards the list of sessions against other threads, and what follows; not held while probes fire. Taken under the engine's lock */
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	bool ending;

@@ -234,7 +234,7 @@ static json_t *entries_json(const struct probe_session *s, const struct probe_ta
 	size_t cost = 0;
 
 	while (*at < t->used && cost < PAGE_BYTES) {
-		const struct probe_entry *entry = (const struct probe_entry *)(t->data + *at);
+		const struct probe_entry *entry = (const void *)(t->data + *at);
 		uint32_t size = 0;
 
 		if (json_array_append_new(list, entry_json(s, entry, &size, &cost))) {

@@ -237,7 +237,7 @@ static inline const struct probe_record *probe_half_record(const struct probe_by
 {
 	const uint32_t before = b->wrapped ? b->end - b->oldest : 0;
 
-	return (const struct probe_record *)(b->data + (n < before ? b->oldest + n : n - before));
+	return (const void *)(b->data + (n < before ? b->oldest + n : n - before));
 }
 
 /** Give back the references of all its records. */

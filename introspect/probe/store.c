@@ -94,27 +94,31 @@ void probe_record_release(const struct probe_session *s, const struct probe_reco
 	}
 }
 
+static const struct probe_record *oldest_of(const struct probe_bytes *b)
+{
+	return (const void *)(b->data + b->oldest); /* whole words, as all records */
+}
+
 /* Room in a ring: the oldest records go. */
 static struct probe_record *ring_reserve(struct probe_session *s, struct probe_bytes *b,
 					 uint32_t size)
 {
 	if (size > s->options.buffer_bytes - b->used) {
 		/* the oldest that are left begin at the start again */
-		for (; b->wrapped && b->oldest < b->end;
-		     b->oldest += ((struct probe_record *)(b->data + b->oldest))->size)
-			probe_record_release(s, (struct probe_record *)(b->data + b->oldest));
+		for (; b->wrapped && b->oldest < b->end; b->oldest += oldest_of(b)->size)
+			probe_record_release(s, oldest_of(b));
 		b->end = b->used;
 		b->used = 0;
 		b->oldest = 0;
 		b->wrapped = true;
 	}
 	while (b->wrapped && b->oldest - b->used < size && b->oldest < b->end) {
-		const struct probe_record *r = (struct probe_record *)(b->data + b->oldest);
+		const struct probe_record *r = oldest_of(b);
 
 		probe_record_release(s, r);
 		b->oldest += r->size;
 	}
-	struct probe_record *r = (struct probe_record *)(b->data + b->used);
+	struct probe_record *r = (void *)(b->data + b->used);
 	b->used += size;
 	if (b->wrapped && b->oldest >= b->end) {
 		b->wrapped = false; /* all of before has been overwritten */
@@ -140,7 +144,7 @@ struct probe_record *probe_store_reserve(struct probe_session *s, struct probe_s
 		return NULL;
 	}
 	b->used += size;
-	return (struct probe_record *)(b->data + b->used - size);
+	return (void *)(b->data + b->used - size);
 }
 
 void probe_store_undo(struct probe_session *s, struct probe_store *store, uint32_t size)
@@ -166,7 +170,7 @@ static uint32_t bucket_of(const struct probe_session *s, uint32_t aggregation, c
 
 static struct probe_entry *entry_at(struct probe_table *t, uint32_t offset_plus_1)
 {
-	return offset_plus_1 ? (struct probe_entry *)(t->data + offset_plus_1 - 1) : NULL;
+	return offset_plus_1 ? (void *)(t->data + offset_plus_1 - 1) : NULL;
 }
 
 uint64_t *probe_table_entry(struct probe_session *s, struct probe_store *store,
@@ -190,7 +194,7 @@ uint64_t *probe_table_entry(struct probe_session *s, struct probe_store *store,
 		t->drops++;
 		return NULL;
 	}
-	entry = (struct probe_entry *)(t->data + t->used);
+	entry = (void *)(t->data + t->used);
 	*entry = (struct probe_entry){ .next = *head, .aggregation = aggregation };
 	memcpy(entry->word, keys, words * sizeof(keys[0]));
 	memset(entry->word + words, 0, layout->value_words * sizeof(entry->word[0]));
@@ -215,7 +219,7 @@ static void entry_release(const struct probe_session *s, const struct probe_entr
 void probe_table_reset(struct probe_session *s, struct probe_table *t)
 {
 	for (uint32_t at = 0; at < t->used;) {
-		const struct probe_entry *entry = (struct probe_entry *)(t->data + at);
+		const struct probe_entry *entry = (void *)(t->data + at);
 		const struct probe_aggregation *a = &s->aggregation[entry->aggregation - 1];
 		const struct probe_enabling *e = s->ecb[a->epid - 1]->enabling;
 		const struct probe_layout *l = &e->layout[a->action];

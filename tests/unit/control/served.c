@@ -212,6 +212,7 @@ void served_start(struct served *s, uint32_t stall_ms)
 		.path = SERVED_PATH,
 		.guest = &s->guest,
 		.worker = s->worker,
+		.trace = s->trace,
 		.schedules = s->schedules,
 		.hooks = &hooks,
 		.arg = s,

@@ -164,7 +164,7 @@ START_TEST(wrong_arguments_are_refused)
 	/* no session was left behind by those that failed */
 	assert_has(ask(&a, "status", ""), "this connection has no session");
 	assert_has(ask(&a, "enable", "\"program\":\"tick-1s { stackshot() }\""),
-		   "\"not-supported\"");
+		   "needs \\\"stackshots\\\", a folder");
 	end();
 }
 END_TEST
@@ -234,6 +234,27 @@ START_TEST(events_are_told)
 }
 END_TEST
 
+/* A program has captures taken; the next one only after a second. */
+START_TEST(stackshots_are_taken)
+{
+	static char arguments[4600];
+
+	begin();
+	snprintf(arguments, sizeof(arguments),
+		 "\"program\":\"guest:::oops {stackshot()}\",\"stackshots\":\"%s\"",
+		 folder_path(""));
+	assert_has(ask(&a, "enable", arguments), "\"matched\": 1");
+	assert_has(ask(&a, "go", ""), "\"vcpu\": 0");
+	for (int i = 0; i < 5; i++)
+		ctl_trace_guest(s.trace, CTL_TRACE_OOPS, 0, 0);
+	peer_wait_status(&b, "\"taken\": 1,");
+	ck_assert(folder_has("trace-1-1.kcdata", served_capture, served_capture_len));
+	/* the server may be closed at any moment of it */
+	ctl_trace_guest(s.trace, CTL_TRACE_OOPS, 0, 0);
+	end();
+}
+END_TEST
+
 /* --- anything --------------------------------------------------------------------------------------
  */
 
@@ -262,6 +283,7 @@ static const char *const pieces[] = {
 	"\"program\":\"session:::begin {trace(\\\"a\\\", vcpu)}\"",
 	"\"program\":{\"clauses\":[{\"probes\":[\"tick-2ms\"]}]}",
 	"\"program\":\"} {\"",
+	"\"program\":\"tick-3ms {stackshot()}\",\"stackshots\":\"/nonexistent\"",
 	"\"match\":\"tick-1ms\"",
 	"\"create\":\"tick-5ms\"",
 	"\"vcpu\":0",
@@ -344,6 +366,7 @@ Suite *suite_trace(void)
 	tcase_add_test(t, wrong_arguments_are_refused);
 	tcase_add_test(t, time_fires);
 	tcase_add_test(t, events_are_told);
+	tcase_add_test(t, stackshots_are_taken);
 	tcase_add_test(t, anything_is_answered);
 	suite_add_tcase(suite, t);
 	return suite;
