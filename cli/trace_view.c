@@ -367,7 +367,7 @@ static void print_sum(const struct cli_trace_view *v, const json_t *sum, FILE *f
 void cli_trace_print_sums(const struct cli_trace_view *v, FILE *f)
 {
 	const size_t n = json_array_size(v->sums);
-	GS_FREE json_t **sorted = gs_array_alloc(n ? n : 1, sizeof(*sorted));
+	GS_FREE json_t **sorted = gs_array_alloc(n ? n : 1, sizeof(void *));
 	const json_t *last = NULL;
 
 	if (v->json) {
@@ -377,7 +377,7 @@ void cli_trace_print_sums(const struct cli_trace_view *v, FILE *f)
 	for (size_t i = 0; sorted && i < n; i++)
 		sorted[i] = json_array_get(v->sums, i);
 	if (sorted)
-		qsort(sorted, n, sizeof(*sorted), by_place);
+		qsort(sorted, n, sizeof(void *), by_place);
 	for (size_t i = 0; sorted && i < n; i++) {
 		if (!last || member(last, "clause") != member(sorted[i], "clause") ||
 		    member(last, "action") != member(sorted[i], "action"))

@@ -168,7 +168,7 @@ static json_t *cut_json(const char *text, uint32_t max)
 static json_t *enablings_locked(struct probe_session *s, uint32_t max)
 {
 	GS_FREE const struct probe_clause **clauses =
-		gs_array_alloc(s->enablings + 1, sizeof(*clauses));
+		gs_array_alloc(s->enablings + 1, sizeof(void *));
 
 	if (!clauses)
 		return NULL;

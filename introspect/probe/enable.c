@@ -93,7 +93,7 @@ enum gs_code probe_change_add_clause(struct probe_session *s, struct probe_chang
 			return gs_fail(err, GS_ENOTSUP,
 				       "stackshot(): no captures are taken for this guest");
 	struct probe_enabling **more =
-		realloc(change->enabling, (change->enablings + 1) * sizeof(*more));
+		realloc(change->enabling, (change->enablings + 1) * sizeof(void *));
 	if (!more)
 		return no_memory(err);
 	change->enabling = more;
@@ -111,7 +111,7 @@ static enum gs_code add_ecb(struct probe_session *s, struct probe_change *change
 		return gs_fail(err, GS_ETOOBIG, "more than %u probes are meant", PROBE_ENABLED_MAX);
 	if (!(change->ecbs & (change->ecbs - 1))) { /* doubled at each power of two */
 		const size_t room = change->ecbs ? 2 * (size_t)change->ecbs : 1;
-		struct probe_ecb **more = realloc(change->ecb, room * sizeof(*more));
+		struct probe_ecb **more = realloc(change->ecb, room * sizeof(void *));
 
 		if (!more)
 			return no_memory(err);
@@ -181,9 +181,9 @@ static bool have_room(struct probe_session *s, const struct probe_change *change
 	for (uint32_t i = 0; i < change->enablings; i++)
 		formats += change->enabling[i]->clause.action_count;
 	/* what has grown without use is fine if another one fails */
-	void *p = realloc(s->ecb, ecbs * sizeof(*s->ecb));
+	void *p = realloc(s->ecb, ecbs * sizeof(void *));
 	s->ecb = p ? p : s->ecb;
-	void *q = realloc(s->enabling, enablings * sizeof(*s->enabling));
+	void *q = realloc(s->enabling, enablings * sizeof(void *));
 	s->enabling = q ? q : s->enabling;
 	void *r = realloc(s->aggregation, aggregations * sizeof(*s->aggregation));
 	s->aggregation = r ? r : s->aggregation;

@@ -4,7 +4,7 @@
 FUZZ_CC      ?= clang
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := reader inflate json
-# linked with all rooms, so it is built for a whole fuzzing only
+# linked with nearly all rooms, so it is built for a whole fuzzing only
 FUZZ_WHOLE   := trace
 FUZZ_CFLAGS  := -std=gnu17 $(WARN) -Wno-frame-larger-than -I. -D_GNU_SOURCE -O1 -g \
                 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
@@ -22,7 +22,7 @@ $(FUZZ_B)/tests/%.o: tests/%.c
 	$(call say,FUZZ-CC,$@)
 	$(Q)$(FUZZ_CC) $(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c -o $@ $<
 
-FUZZ_ALL := $(filter-out $(kcdata_SRCS),$(LIB_SRCS))
+FUZZ_ALL := $(filter-out $(kcdata_SRCS) cli/%,$(LIB_SRCS))
 $(FUZZ_ALL:%.c=$(FUZZ_B)/%.o) $(FUZZ_WHOLE:%=$(FUZZ_B)/tests/fuzz/fuzz_%.o): $(FUZZ_B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,FUZZ-CC,$@)
