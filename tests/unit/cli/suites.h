@@ -12,5 +12,6 @@ Suite *suite_run_options(void);
 Suite *suite_snap_options(void);
 Suite *suite_schedule_options(void);
 Suite *suite_console_watch(void);
+Suite *suite_trace_view(void);
 
 #endif
