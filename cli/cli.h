@@ -58,6 +58,7 @@ int cli_cmd_status(int argc, char **argv);
 int cli_cmd_kcdata(int argc, char **argv);
 int cli_cmd_dump(int argc, char **argv);
 int cli_cmd_sample(int argc, char **argv);
+int cli_cmd_trace(int argc, char **argv);
 int cli_cmd_btlog(int argc, char **argv);
 int cli_cmd_attach(int argc, char **argv);
 int cli_cmd_profile(int argc, char **argv);

@@ -24,6 +24,7 @@ static const struct subcommand {
 	{ "dump", cli_cmd_dump, "write a guest's memory as an ELF core" },
 	{ "attach", cli_cmd_attach, "serve a guest of QEMU or libvirt, or a dump" },
 	{ "sample", cli_cmd_sample, "sample what vCPUs execute, and show it" },
+	{ "trace", cli_cmd_trace, "probe a running guest, and show what that records" },
 	{ "btlog", cli_cmd_btlog, "look at the backtraces that captures and samples collected" },
 	{ "status", cli_cmd_status, "show how a guest and its captures are doing" },
 	{ "profile", cli_cmd_profile, "make and check structure layouts for kernels without BTF" },

@@ -68,10 +68,22 @@ int cli_remote_connect(const struct cli_remote *r, struct ctl_client **client_ou
 							 : code;
 }
 
+int cli_remote_ask(const struct cli_remote *r, struct ctl_client *client, const char *command,
+		   json_t *arguments, json_t **answer_out, int *fd_out)
+{
+	struct gs_error err = { 0 };
+	enum gs_code rc = ctl_client_call(client, command, arguments, cli_remote_deadline(r),
+					  answer_out, fd_out, &err);
+
+	if (!rc)
+		return CLI_EXIT_OK;
+	int code = cli_error(&err);
+	return rc == GS_EMALFORMED ? CLI_EXIT_PROTOCOL : code;
+}
+
 int cli_remote_call(const struct cli_remote *r, const char *command, json_t *arguments,
 		    json_t **answer_out, int *fd_out)
 {
-	struct gs_error err = { 0 };
 	struct ctl_client *c;
 	int code = cli_remote_connect(r, &c);
 
@@ -79,13 +91,9 @@ int cli_remote_call(const struct cli_remote *r, const char *command, json_t *arg
 		json_decref(arguments);
 		return code;
 	}
-	enum gs_code rc = ctl_client_call(c, command, arguments, cli_remote_deadline(r), answer_out,
-					  fd_out, &err);
+	code = cli_remote_ask(r, c, command, arguments, answer_out, fd_out);
 	ctl_client_destroy(c);
-	if (!rc)
-		return CLI_EXIT_OK;
-	code = cli_error(&err);
-	return rc == GS_EMALFORMED ? CLI_EXIT_PROTOCOL : code;
+	return code;
 }
 
 int cli_remote_fetch(const struct cli_remote *r, const char *command, json_t *arguments,

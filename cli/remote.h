@@ -51,6 +51,10 @@ error_t cli_remote_end(const struct cli_remote *r, struct argp_state *state);
  */
 int cli_remote_connect(const struct cli_remote *r, struct ctl_client **client_out);
 
+/** Call; as cli_remote_call(), over a connection that stays. */
+int cli_remote_ask(const struct cli_remote *r, struct ctl_client *client, const char *command,
+		   json_t *arguments, json_t **answer_out, int *fd_out);
+
 /** When an answer that is asked for now has to be there. */
 uint64_t cli_remote_deadline(const struct cli_remote *r);
 

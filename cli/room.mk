@@ -8,6 +8,7 @@ ifeq ($(ARCH),aarch64)
 endif
 cli_SRCS += cli/cmd_kcdata.c
 cli_SRCS += cli/source.c cli/cmd_attach.c cli/cmd_dump.c cli/cmd_sample.c cli/cmd_btlog.c cli/book_view.c
+cli_SRCS += cli/cmd_trace.c cli/trace_view.c
 cli_SRCS += cli/cmd_log.c cli/cmd_profile.c cli/profiles.c
 cli_SRCS += cli/cmd_watch.c cli/watch_loop.c cli/watch_screen.c
 cli_DOORS :=

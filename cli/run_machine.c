@@ -54,6 +54,7 @@ struct run {
 	struct vmm *vm;
 	struct ss_session *session;
 	struct ctl_btlogs *btlogs;
+	struct ctl_trace *trace; /* outlives the machine, whose vCPUs tell it of themselves */
 	struct ctl_worker *worker;
 	struct ctl_server *server;
 	struct ctl_schedules *schedules;
@@ -263,6 +264,7 @@ static void on_server_closed(void *arg)
 	ctl_schedules_destroy(GS_TAKE(r->schedules));
 	ctl_worker_close(r->worker);
 	r->worker = NULL;
+	ctl_trace_end(r->trace); /* it may look at the guest until here */
 	cli_console_detach(&r->console);
 	set_wake_open(r, false);
 	uv_walk(&r->loop, close_handle, NULL); /* and uv_run() returns */
@@ -490,9 +492,20 @@ static bool reads_console(const struct cli_run_options *o)
 	       cli_run_wants_summary(o);
 }
 
+static void trace_end(struct run *r, enum vmm_end end)
+{
+	if (end == VMM_END_POWEROFF)
+		ctl_trace_guest(r->trace, CTL_TRACE_POWEROFF, 0, 0);
+	else if (end == VMM_END_REBOOT)
+		ctl_trace_guest(r->trace, CTL_TRACE_REBOOT, 0, 0);
+	else if (end == VMM_END_CRASH)
+		ctl_trace_guest(r->trace, CTL_TRACE_CRASH, 0, 0);
+}
+
 static void on_guest_end(struct run *r)
 {
 	r->end_seen = true;
+	trace_end(r, vmm_ended(r->vm));
 	if (r->server)
 		ctl_server_guest_ended(r->server, cli_end_name(vmm_ended(r->vm)));
 	ctl_schedules_guest_ended(r->schedules);
@@ -596,6 +609,38 @@ static void keep_capture(struct run *r, const struct ss_request *request,
 	r->kept_waits = has_waits;
 }
 
+/* A vCPU that has left the guest. */
+struct vcpu_here {
+	struct run *r;
+	uint32_t vcpu;
+};
+
+static bool regs_here(void *arg, struct guest_vcpu_regs *regs_out)
+{
+	const struct vcpu_here *here = arg;
+
+	vmm_vcpu_regs_here(here->r->vm, here->vcpu, regs_out);
+	return true;
+}
+
+static void on_vcpu(void *arg, uint32_t vcpu, enum vmm_vcpu_event what, uint64_t value)
+{
+	static const enum ctl_trace_vcpu events[] = {
+		[VMM_VCPU_EXIT_MMIO] = CTL_TRACE_EXIT_MMIO,
+		[VMM_VCPU_EXIT_INTERRUPTED] = CTL_TRACE_EXIT_INTERRUPTED,
+		[VMM_VCPU_EXIT_OTHER] = CTL_TRACE_EXIT_OTHER,
+		[VMM_VCPU_STOP] = CTL_TRACE_STOP,
+		[VMM_VCPU_RESUME] = CTL_TRACE_RESUME,
+	};
+	struct run *r = arg;
+	struct vcpu_here here = { r, vcpu };
+	/* of one that is kept out, others may be reading what was saved */
+	const bool left = what != VMM_VCPU_STOP && what != VMM_VCPU_RESUME;
+
+	if (r->trace)
+		ctl_trace_vcpu(r->trace, vcpu, events[what], value, left ? regs_here : NULL, &here);
+}
+
 static enum gs_code capture(void *arg, const struct ss_request *request,
 			    struct ss_result *result_out, struct gs_error *err)
 {
@@ -683,6 +728,7 @@ static enum gs_code machine_create(struct run *r, struct gs_error *err)
 		.console_buffer = o->console_buffer,
 		.on_console = reads_console(o) ? on_console : NULL,
 		.on_end = on_vmm_end,
+		.on_vcpu = on_vcpu,
 		.arg = r,
 	};
 	enum gs_code rc = vmm_create(&config, &r->vm, err);
@@ -696,7 +742,10 @@ static enum gs_code machine_create(struct run *r, struct gs_error *err)
 	if (rc)
 		return rc;
 	ss_session_hint(r->session, &r->hints);
-	return ctl_btlogs_create(vmm_guest(r->vm), &r->hints, 0, &r->btlogs, err);
+	rc = ctl_btlogs_create(vmm_guest(r->vm), &r->hints, 0, &r->btlogs, err);
+	/* without a socket nobody can trace */
+	return rc || !o->control ? rc
+				 : ctl_trace_create(vmm_guest(r->vm), r->btlogs, &r->trace, err);
 }
 
 static enum gs_code schedules_create(struct run *r, struct gs_error *err)
@@ -706,6 +755,7 @@ static enum gs_code schedules_create(struct run *r, struct gs_error *err)
 		.guest_ns = guest_ns,
 		.console = console_tail,
 		.arg = r,
+		.trace = r->trace,
 	};
 
 	return ctl_schedules_create(&r->loop, &config, &r->schedules, err);
@@ -720,6 +770,7 @@ static enum gs_code control_create(struct run *r, struct gs_error *err)
 		.session = r->session,
 		.hints = r->hints,
 		.btlogs = r->btlogs,
+		.trace = r->trace,
 	};
 	enum gs_code rc = ctl_worker_create(&r->loop, &worker, &r->worker, err);
 
@@ -731,6 +782,7 @@ static enum gs_code control_create(struct run *r, struct gs_error *err)
 		.path = r->o->control,
 		.guest = worker.guest,
 		.worker = r->worker,
+		.trace = r->trace,
 		.schedules = r->schedules,
 		.hooks = &hooks,
 		.arg = r,
@@ -865,8 +917,10 @@ static void finish_unstarted(struct run *r, int code)
 
 static void run_destroy(struct run *r)
 {
+	ctl_trace_end(r->trace);
 	ctl_btlogs_destroy(r->btlogs);
 	vmm_destroy(r->vm);
+	ctl_trace_destroy(r->trace);
 	ss_session_destroy(r->session);
 	cli_profiles_close(&r->profiles);
 	cli_console_close(&r->console);

@@ -21,6 +21,7 @@ static void state_deinit(struct btlogs_state *s)
 {
 	btl_log_destroy(s->threads);
 	btl_log_destroy(s->samples);
+	btl_log_destroy(s->probes);
 	btl_library_destroy(s->lib);
 	ctl_code_destroy(s->code);
 	lnx_kernel_destroy(s->k);
@@ -51,11 +52,17 @@ static enum gs_code state_init(struct ctl_btlogs *b, struct btlogs_state *s, str
 	};
 	const struct btl_log_options threads = { .name = "threads", .capacity = BTLOGS_CAPACITY };
 	const struct btl_log_options samples = { .name = "samples", .capacity = BTLOGS_CAPACITY };
+	/* by element, since it is erased so */
+	const struct btl_log_options probes = { .name = "probes",
+						.kind = BTL_LOG_HASH,
+						.capacity = BTLOGS_CAPACITY };
 	rc = btl_library_create(&library, &s->lib, err);
 	if (!rc)
 		rc = btl_log_create(s->lib, &threads, &s->threads, err);
 	if (!rc)
 		rc = btl_log_create(s->lib, &samples, &s->samples, err);
+	if (!rc)
+		rc = btl_log_create(s->lib, &probes, &s->probes, err);
 	if (rc)
 		return rc;
 	s->code = ctl_code_create(s->k, b->g);
@@ -65,23 +72,46 @@ static enum gs_code state_init(struct ctl_btlogs *b, struct btlogs_state *s, str
 /* Where no record is, nothing has been met. */
 static void forget_code(struct btlogs_state *s)
 {
-	struct btl_log_stats threads, samples;
+	struct btl_log_stats threads, samples, probes;
 
 	btl_log_stats_get(s->threads, &threads);
 	btl_log_stats_get(s->samples, &samples);
-	if (!threads.held && !samples.held)
+	btl_log_stats_get(s->probes, &probes);
+	if (!threads.held && !samples.held && !probes.held)
 		ctl_code_forget(s->code);
+}
+
+static void forget_locked(struct ctl_btlogs *b)
+{
+	if (b->observer)
+		b->observer(b->observer_arg, NULL);
+	state_deinit(&b->state);
 }
 
 enum gs_code ctl_btlogs_ready_locked(struct ctl_btlogs *b, struct gs_error *err)
 {
 	if (b->state.k && lnx_kernel_is_current(b->state.k, b->g))
 		return GS_OK;
-	state_deinit(&b->state);
+	forget_locked(b);
 	enum gs_code rc = state_init(b, &b->state, err);
 	if (rc)
 		state_deinit(&b->state);
+	else if (b->observer)
+		b->observer(b->observer_arg, &b->state);
 	return rc;
+}
+
+void ctl_btlogs_observe(struct ctl_btlogs *b,
+			void (*observer)(void *arg, const struct btlogs_state *state), void *arg)
+{
+	pthread_mutex_lock(&b->lock);
+	if (b->observer)
+		b->observer(b->observer_arg, NULL);
+	b->observer = observer;
+	b->observer_arg = arg;
+	if (observer && b->state.k)
+		observer(arg, &b->state);
+	pthread_mutex_unlock(&b->lock);
 }
 
 /* --- captures ------------------------------------------------------------------------------------
@@ -218,7 +248,7 @@ static enum gs_code act_on(struct btl_log *log, enum ctl_btlog_action action, st
 }
 
 /* The logs that a name stands for, NULL-terminated. @return false: none */
-static bool choose(const struct btlogs_state *s, const char *name, struct btl_log *logs_out[3])
+static bool choose(const struct btlogs_state *s, const char *name, struct btl_log *logs_out[4])
 {
 	size_t n = 0;
 
@@ -226,20 +256,22 @@ static bool choose(const struct btlogs_state *s, const char *name, struct btl_lo
 		logs_out[n++] = s->threads;
 	if (!name || !strcmp(name, "samples"))
 		logs_out[n++] = s->samples;
+	if (!name || !strcmp(name, "probes"))
+		logs_out[n++] = s->probes;
 	logs_out[n] = NULL;
 	return n;
 }
 
 static enum gs_code no_log(const char *name, struct gs_error *err)
 {
-	return gs_fail(err, GS_ENOENT, "no log \"%.32s\": there are \"threads\" and \"samples\"",
-		       name);
+	return gs_fail(err, GS_ENOENT,
+		       "no log \"%.32s\": there are \"probes\", \"threads\" and \"samples\"", name);
 }
 
 enum gs_code ctl_btlogs_act(struct ctl_btlogs *b, const char *log, enum ctl_btlog_action action,
 			    struct gs_error *err)
 {
-	struct btl_log *logs[3];
+	struct btl_log *logs[4];
 
 	pthread_mutex_lock(&b->lock);
 	enum gs_code rc = ctl_btlogs_ready_locked(b, err);
@@ -273,7 +305,7 @@ enum gs_code ctl_btlogs_save(struct ctl_btlogs *b, const char *log, uint8_t **da
 			     size_t *len_out, struct gs_error *err)
 {
 	struct btl_book book = { 0 };
-	struct btl_log *logs[3];
+	struct btl_log *logs[4];
 
 	pthread_mutex_lock(&b->lock);
 	enum gs_code rc = b->state.k ? GS_OK : ctl_btlogs_ready_locked(b, err);
@@ -302,6 +334,7 @@ void ctl_btlogs_stats_get(struct ctl_btlogs *b, struct ctl_btlogs_stats *stats_o
 		btl_library_stats_get(b->state.lib, &stats_out->library);
 		btl_log_stats_get(b->state.threads, &stats_out->threads);
 		btl_log_stats_get(b->state.samples, &stats_out->samples);
+		btl_log_stats_get(b->state.probes, &stats_out->probes);
 	}
 	pthread_mutex_unlock(&b->lock);
 }
@@ -339,7 +372,7 @@ void ctl_btlogs_destroy(struct ctl_btlogs *b)
 	if (!b)
 		return;
 	GS_IGNORE(ctl_btlogs_sample(b, 0, NULL)); /* ending cannot fail */
-	state_deinit(&b->state);
+	forget_locked(b);
 	pthread_cond_destroy(&b->sampler_wake);
 	pthread_mutex_destroy(&b->sampler_lock);
 	pthread_mutex_destroy(&b->lock);

@@ -282,6 +282,28 @@ static void note_look(struct schedule *s)
 	s->look_failing = s->job.code;
 }
 
+static void tell_tracers(struct ctl_trace *t, const struct ss_reason_record *r)
+{
+	const uint64_t pid = (uint64_t)(int64_t)r->pid, tid = (uint64_t)(int64_t)r->tid;
+
+	if (r->reason == SS_REASON_PANIC)
+		ctl_trace_guest(t, CTL_TRACE_PANIC, 0, 0);
+	else if (r->reason == SS_REASON_OOPS)
+		ctl_trace_guest(t, CTL_TRACE_OOPS, 0, 0);
+	else if (r->reason == SS_REASON_CONSOLE)
+		ctl_trace_guest(t, CTL_TRACE_CONSOLE, 0, 0);
+	else if (r->reason == SS_REASON_HUNG_TASK)
+		ctl_trace_guest(t, CTL_TRACE_HUNG_TASK, pid, tid);
+	else if (r->reason == SS_REASON_SOFT_LOCKUP)
+		ctl_trace_guest(t, CTL_TRACE_SOFT_LOCKUP, pid, tid);
+}
+
+static void found(struct schedule *s, const struct ss_reason_record *reason)
+{
+	tell_tracers(s->all->config.trace, reason);
+	ask_for(s, reason);
+}
+
 static void on_done(struct ctl_job *job)
 {
 	struct schedule *s = job->arg;
@@ -300,9 +322,9 @@ static void on_done(struct ctl_job *job)
 	else
 		note_success(s);
 	if (s->found.has_hung)
-		ask_for(s, &s->found.hung);
+		found(s, &s->found.hung);
 	if (s->found.has_lockup)
-		ask_for(s, &s->found.lockup);
+		found(s, &s->found.lockup);
 	if (s->removed)
 		leave(s);
 	else
@@ -376,6 +398,7 @@ void ctl_schedules_trigger(struct ctl_schedules *all, const struct ss_reason_rec
 	const uint64_t now = gs_clock_ns();
 	struct schedule *s;
 
+	tell_tracers(all->config.trace, reason);
 	LIST_FOREACH(s, &all->list, link)
 	{
 		if (!s->config.triggers || s->removed || reason->reason >= REASONS)

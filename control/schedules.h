@@ -23,6 +23,7 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "control/trace.h"
 #include "control/worker.h"
 #include "introspect/stackshot/records.h"
 
@@ -57,6 +58,8 @@ struct ctl_schedules_config {
 	/** What the guest said last; oldest first. @return lines; NULL: nobody knows */
 	uint32_t (*console)(void *arg, struct ss_console_record lines_out[SS_CONSOLE_LINES]);
 	void *arg; /* of these */
+	struct ctl_trace
+		*trace; /* told of what triggers find; borrowed until finished; NULL: none */
 };
 
 struct ctl_schedules;

@@ -3,7 +3,7 @@
 
 UNIT_SUITES := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/*/*.c)))))
 # suites with threads of their own run under ThreadSanitizer too
-TSAN_SUITES := $(filter btlog btlogs control guest qemu stackshot vmm,$(UNIT_SUITES))
+TSAN_SUITES := $(filter btlog btlogs control guest probe qemu stackshot vmm,$(UNIT_SUITES))
 
 # Calls of the C library that go through tests/unit/stackshot/trap.c, and of ours through seam.c
 comma := ,

@@ -576,3 +576,32 @@ $ head -c 1048576 /dev/zero >zeros; mkdir folder; guestshot snap --core zeros --
 code 2
 err guestshot: error: no kernel is found: no kernel symbol table in guest memory .*
 err *
+
+# tracing
+$ guestshot trace --control s
+code 64
+err guestshot trace: trace what\? a program is missing
+err *
+
+$ guestshot trace --control s 'tick-1s {' 'count() }'
+code 64
+err guestshot trace: a program is one argument: put it into quotes
+err *
+
+$ guestshot trace --control s --interval 11s tick-1s
+code 64
+err guestshot trace: --interval 11s: not a duration of at most 10s
+err *
+
+$ guestshot trace --control s tick-1s
+code 69
+err guestshot: error: control socket s: .*
+
+$ head -c 1048576 /dev/zero >zeros; guestshot attach --core zeros --ram-base 0x40000000 --control s 2>/dev/null & guestshot trace --control s --wait 20s 'tick-1s { fire() }'; echo $?; guestshot trace --control s 'fbt:::entry'; echo $?; guestshot trace --control s --list 'session:::'; guestshot trace --control s --for 10ms --json 'tick-1000s { count() }'; kill $!
+out 64
+out 66
+out  *1  session:::begin
+out  *2  session:::end
+out {"aggregations":\[\]}
+err guestshot: error: trace-enable: program, byte 11: not an action: "fire"
+err guestshot: error: no probe is meant .*

@@ -15,5 +15,6 @@ Suite *suite_console_watch(void);
 Suite *suite_outcome(void);
 Suite *suite_artifacts(void);
 Suite *suite_junit(void);
+Suite *suite_trace_view(void);
 
 #endif
