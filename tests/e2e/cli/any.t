@@ -602,6 +602,6 @@ out 64
 out 66
 out  *1  session:::begin
 out  *2  session:::end
-out {"aggregations":\[\]}
+out [{]"aggregations":\[\][}]
 err guestshot: error: trace-enable: program, byte 11: not an action: "fire"
 err guestshot: error: no probe is meant .*
