@@ -478,7 +478,7 @@ START_TEST(mutated_deltas_are_merged_or_refused_without_harm)
 	uint64_t seed = 21;
 
 	ck_assert_ptr_nonnull(copy);
-	for (int round = 0; round < 600; round++) {
+	for (int round = 0; round < ROUNDS(600); round++) {
 		memcpy(copy, d.data, d.size);
 		for (uint64_t k = 1 + prng_below(&seed, 6); k; k--) {
 			size_t at = prng_below(&seed, d.size) & ~(size_t)3;

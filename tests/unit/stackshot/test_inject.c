@@ -11,7 +11,7 @@
 
 /* Every one, but under sanitizers. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define STEP 7
+#define STEP 17
 #else
 #define STEP 1
 #endif
