@@ -10,6 +10,7 @@ int main(void)
 
 	suite_add_tcase(s, boot_case());
 	suite_add_tcase(s, console_case());
+	suite_add_tcase(s, execute_case());
 	suite_add_tcase(s, fdt_case());
 	suite_add_tcase(s, memory_case());
 	suite_add_tcase(s, pl011_case());

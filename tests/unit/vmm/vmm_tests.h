@@ -7,6 +7,7 @@
 
 TCase *boot_case(void);
 TCase *console_case(void);
+TCase *execute_case(void);
 TCase *fdt_case(void);
 TCase *memory_case(void);
 TCase *pl011_case(void);
