@@ -6,6 +6,7 @@
 #include <check.h>
 
 TCase *boot_case(void);
+TCase *breaks_case(void);
 TCase *console_case(void);
 TCase *execute_case(void);
 TCase *fdt_case(void);
