@@ -1,6 +1,6 @@
 # introspect/linux: the guest OS
 linux_SRCS  := introspect/linux/alias.c introspect/linux/code.c introspect/linux/context.c introspect/linux/cpu.c introspect/linux/data.c introspect/linux/dwarf.c \
-               introspect/linux/find.c introspect/linux/kallsyms.c introspect/linux/layout.c \
+               introspect/linux/find.c introspect/linux/functions.c introspect/linux/kallsyms.c introspect/linux/layout.c \
                introspect/linux/layouts.c introspect/linux/log.c introspect/linux/profile_choose.c \
                introspect/linux/memory.c introspect/linux/module.c introspect/linux/place.c \
                introspect/linux/profile.c introspect/linux/profile_check.c \
@@ -10,4 +10,4 @@ linux_SRCS  := introspect/linux/alias.c introspect/linux/code.c introspect/linux
                introspect/linux/user.c introspect/linux/variable.c introspect/linux/view.c introspect/linux/vma.c \
                introspect/linux/vmcoreinfo.c introspect/linux/wait_files.c introspect/linux/wait_locks.c \
                introspect/linux/wait_others.c introspect/linux/waits.c
-linux_DOORS := introspect/linux/context.h introspect/linux/linux.h introspect/linux/system.h introspect/linux/user.h
+linux_DOORS := introspect/linux/context.h introspect/linux/functions.h introspect/linux/linux.h introspect/linux/system.h introspect/linux/user.h
