@@ -61,9 +61,9 @@ endif
 
 # --- rooms ----------------------------------------------------------------------------------------
 
-ROOMS := base kcdata guest arm64 linux stackshot btlog control cli vmm_portable
+ROOMS := base kcdata guest arm64 linux stackshot btlog probe control cli vmm_portable
 ROOM_DIRS := base kcdata introspect/guest introspect/arm64 introspect/linux introspect/stackshot \
-             introspect/btlog control cli vmm
+             introspect/btlog introspect/probe control cli vmm
 include $(addsuffix /room.mk,$(ROOM_DIRS) cli/report)
 # KVM's ARM64 interface exists on ARM64 only
 ifeq ($(ARCH),aarch64)
