@@ -10,6 +10,7 @@
 
 #include "base/util.h"
 #include "introspect/linux/functions.h"
+#include "introspect/linux/prototype.h"
 
 #define KERNEL_MODULE "vmlinux" /* what the image itself is called */
 #define COLD	      ".cold"	/* what gcc adds to the name of a function's unlikely part */
@@ -58,6 +59,7 @@ struct probe_fbt {
 	struct lnx_modules *modules;
 	struct lnx_view view;
 	struct lnx_returns returns;
+	struct lnx_prototypes *prototypes; /* NULL: not asked for yet */
 };
 
 /* --- hits --------------------------------------------------------------------------------------- */
@@ -426,11 +428,56 @@ static void op_provide(void *arg, const struct probe_name *pattern)
 	pthread_mutex_unlock(&fbt->lock);
 }
 
+/* --- types of arguments ------------------------------------------------------------------------- */
+
+_Static_assert(sizeof(((struct probe_arg_type *)0)->native) >= LNX_PROTOTYPE_TYPE &&
+		       sizeof(((struct probe_arg_type *)0)->name) >= LNX_PROTOTYPE_NAME,
+	       "a parameter fits");
+
+static enum gs_code parameter_locked(struct probe_fbt *fbt, const struct point *p, uint32_t n,
+				     struct lnx_parameter *out)
+{
+	struct lnx_symbol s;
+
+	if (!fbt->k || p->generation != fbt->generation || p->is_module)
+		return GS_ENOENT;
+	if (p->is_return && n == 0) {
+		*out = (struct lnx_parameter){ "unsigned long", "offset" };
+		return GS_OK;
+	}
+	if (!fbt->prototypes && lnx_prototypes_open(fbt->k, fbt->g, &fbt->prototypes, NULL))
+		return GS_ENOENT;
+	if (lnx_symbol_at(fbt->k, GVA(p->part[0].start), &s))
+		return GS_ENOENT;
+	if (!p->is_return)
+		return n < ENTRY_ARGS ? lnx_prototype_parameter(fbt->prototypes, s.name, n, out)
+				      : GS_ENOENT;
+	return n == 1 ? lnx_prototype_parameter(fbt->prototypes, s.name, LNX_PROTOTYPE_RETURN, out)
+		      : GS_ENOENT;
+}
+
+static enum gs_code op_arg_type(void *arg, uint64_t key, uint32_t n,
+				struct probe_arg_type *type_out)
+{
+	struct probe_fbt *fbt = arg;
+	struct lnx_parameter p;
+
+	pthread_mutex_lock(&fbt->lock);
+	enum gs_code rc = parameter_locked(fbt, &fbt->point[key], n, &p);
+	pthread_mutex_unlock(&fbt->lock);
+	if (rc)
+		return rc;
+	memcpy(type_out->native, p.type, sizeof(p.type));
+	memcpy(type_out->name, p.name, sizeof(p.name));
+	return GS_OK;
+}
+
 static const struct probe_provider_ops ops = {
 	.provide = op_provide,
 	.enable = op_enable,
 	.disable = op_disable,
 	.commit = op_commit,
+	.arg_type = op_arg_type,
 };
 
 /* --- its life ----------------------------------------------------------------------------------- */
@@ -463,6 +510,8 @@ void probe_fbt_kernel_set(struct probe_fbt *fbt, const struct lnx_kernel *k)
 	pthread_mutex_lock(&fbt->lock);
 	fbt->k = k;
 	fbt->generation++;
+	lnx_prototypes_close(fbt->prototypes);
+	fbt->prototypes = NULL;
 	fbt->wishes = 0;
 	/* a guest that cannot be stopped keeps breakpoints that mean nothing to anybody */
 	(void)commit_locked(fbt, NULL);

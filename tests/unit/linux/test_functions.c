@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+#include "introspect/linux/prototype.h"
+
+#include "base/util.h"
 #include "tests/unit/linux/linux_guest.h"
 #include "tests/unit/linux/suites.h"
 
@@ -184,6 +187,87 @@ START_TEST(breakpoints_of_ours_are_not_seen)
 }
 END_TEST
 
+static const struct {
+	const char *function;
+	uint32_t n;
+	const char *type, *name; /* NULL: not known */
+} parameters[] = {
+	{ "vfs_read", 0, "struct list_head *", "file" },
+	{ "vfs_read", 1, "const char *", "text" },
+	{ "vfs_read", 2, "u64", "" },
+	{ "vfs_read", 3, "function **", "hooks" },
+	{ "vfs_read", 4, "const char * const", "fixed" },
+	{ "vfs_read", 5, "unsigned int[1]", "words" },
+	{ "vfs_read", 6, NULL, NULL },
+	{ "vfs_read", 7, NULL, NULL },
+	{ "vfs_read", LNX_PROTOTYPE_RETURN, "pid_t", "" },
+	{ "schedule", LNX_PROTOTYPE_RETURN, "void", "" },
+	{ "schedule", 0, NULL, NULL },
+	{ "list_head", 0, NULL, NULL },
+	{ "no_such_function", 0, NULL, NULL },
+};
+
+START_TEST(parameters_have_types)
+{
+	struct lnx_prototypes *p;
+	struct lnx_parameter parameter;
+
+	ck_assert_int_eq(lnx_prototypes_open(k, &g.m.guest, &p, NULL), GS_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(parameters); i++) {
+		ck_assert_int_eq(lnx_prototype_parameter(p, parameters[i].function, parameters[i].n,
+							 &parameter),
+				 parameters[i].type ? GS_OK : GS_ENOENT);
+		if (parameters[i].type) {
+			ck_assert_str_eq(parameter.type, parameters[i].type);
+			ck_assert_str_eq(parameter.name, parameters[i].name);
+		}
+	}
+	lnx_prototypes_close(p);
+	lnx_prototypes_close(NULL);
+}
+END_TEST
+
+START_TEST(types_that_are_gone_are_no_types)
+{
+	struct lnx_prototypes *p;
+	struct gs_error err = { 0 };
+	uint8_t *types = lg_image(&g, LG_BTF);
+
+	memset(types + 100, 0xff, 4096);
+	ck_assert_int_ne(lnx_prototypes_open(k, &g.m.guest, &p, &err), GS_OK);
+	ck_assert_uint_ne(err.text[0], 0);
+}
+END_TEST
+
+START_TEST(broken_types_end)
+{
+	struct lnx_prototypes *p;
+	struct lnx_parameter parameter;
+	uint8_t *types = lg_image(&g, LG_BTF);
+	uint32_t opened = 0;
+
+	/* each word of the last types, where functions are, becomes another one */
+	const uint32_t string_at = gs_get_u32(types + 16) + 24 /* of the header */;
+	for (uint32_t at = string_at - 600; at < string_at; at += 4) {
+		uint8_t old[4];
+
+		memcpy(old, types + at, 4);
+		for (uint32_t value = 0; value < 3; value++) {
+			memset(types + at, value ? (int)(value * 0x7f) : 0, 4);
+			if (lnx_prototypes_open(k, &g.m.guest, &p, NULL))
+				continue;
+			opened++;
+			for (size_t i = 0; i < ARRAY_SIZE(parameters); i++)
+				(void)!lnx_prototype_parameter(p, parameters[i].function,
+							       parameters[i].n, &parameter);
+			lnx_prototypes_close(p);
+		}
+		memcpy(types + at, old, 4);
+	}
+	ck_assert_uint_gt(opened, 0);
+}
+END_TEST
+
 Suite *suite_functions(void)
 {
 	Suite *s = suite_create("functions");
@@ -196,6 +280,9 @@ Suite *suite_functions(void)
 	tcase_add_test(c, what_cannot_be_a_function_is_refused);
 	tcase_add_test(c, code_has_a_place);
 	tcase_add_test(c, breakpoints_of_ours_are_not_seen);
+	tcase_add_test(c, parameters_have_types);
+	tcase_add_test(c, types_that_are_gone_are_no_types);
+	tcase_add_test(c, broken_types_end);
 	suite_add_tcase(s, c);
 	return s;
 }
