@@ -80,10 +80,13 @@ LIB_OBJS := $(LIB_SRCS:%.c=$B/%.o)
 strict_DIRS := base/% kcdata/% introspect/arm64/%
 
 LIBS := -lbpf -ldw -lelf -lz -ljansson -luv -lfdt -lurcu-bp
+# by their files: in another machine's root -ltinfo is a link that leads nowhere, and the archive beside it would be
+# a second libtinfo in one program
+LIBS += -l:libncursesw.so.6 -l:libtinfo.so.6
 
 # A missing library is named with its Debian package instead of by a compiler message.
 lib_check = @for h in bpf/btf.h:libbpf-dev elfutils/libdw.h:libdw-dev zlib.h:zlib1g-dev zstd.h:libzstd-dev jansson.h:libjansson-dev uv.h:libuv1-dev \
-    libfdt.h:libfdt-dev urcu/urcu-bp.h:liburcu-dev; do \
+    libfdt.h:libfdt-dev urcu/urcu-bp.h:liburcu-dev curses.h:libncurses-dev; do \
   printf '\#include <%s>\n' $${h%%:*} | $(CC) -E -o /dev/null -x c - 2>/dev/null || { \
     echo "make: no <$${h%%:*}> for $(ARCH): install the Debian package $${h\#\#*:} (or run: make deps)" >&2; exit 1; }; \
 done

@@ -18,6 +18,19 @@
 /* --- frames --------------------------------------------------------------------------------------
  */
 
+/* Put " [module]" behind the @p n characters of a function's name. */
+static void put_module(const struct btl_book *book, uint32_t frame, char out[static NAME_MAX_SHOWN],
+		       size_t n)
+{
+	const char *module = btl_frame_module(book, frame);
+	char name[4 * BTL_MODULE_NAME_SIZE];
+
+	if (!module)
+		return;
+	gs_escape_terminal(module, strlen(module), name, sizeof(name));
+	snprintf(out + n, NAME_MAX_SHOWN - n, " [%s]", name);
+}
+
 /* "vfs_read+0x40"; escaped, since a book may be a file of anybody's. */
 static const char *frame_text(const struct btl_book *book, uint32_t frame,
 			      char out[static NAME_MAX_SHOWN])
@@ -29,6 +42,7 @@ static const char *frame_text(const struct btl_book *book, uint32_t frame,
 
 	if (f->symbol != BTL_NONE && !(book->flags & BTL_BOOK_BY_NAME))
 		snprintf(out + n, NAME_MAX_SHOWN - n, "+%#" PRIx32, f->offset);
+	put_module(book, frame, out, strlen(out));
 	return out;
 }
 
@@ -143,7 +157,8 @@ static enum gs_code top_functions(const struct btl_book *book, const struct cli_
 		char buf[BTL_FUNCTION_TEXT], name[NAME_MAX_SHOWN];
 		const char *raw = btl_function_name(book, f, buf);
 
-		gs_escape_terminal(raw, strlen(raw), name, sizeof(name));
+		put_module(book, f->frame, name,
+			   gs_escape_terminal(raw, strlen(raw), name, sizeof(name)));
 		if (root)
 			(void)json_array_append_new(
 				json_object_get(root, "counts"),

@@ -17,14 +17,16 @@
  * <sysexits.h>: the command could not do its work. From 124 on, as timeout(1) and shells have it.
  */
 enum cli_exit {
-	CLI_EXIT_OK = 0,	   /* done; run: the guest powered off, or --until matched */
-	CLI_EXIT_FAILURE = 1,	   /* failed in a way that no other code names */
+	CLI_EXIT_OK = 0,      /* done; run: the guest powered off, or a line says that it is good */
+	CLI_EXIT_FAILURE = 1, /* failed in a way that no other code names */
 	CLI_EXIT_INCOMPLETE = 2,   /* there is a capture, but something is missing in it */
 	CLI_EXIT_REBOOT = 3,	   /* run: the guest asked for a reboot */
 	CLI_EXIT_CRASH = 4,	   /* run: the guest reported that it crashed */
 	CLI_EXIT_VM_ERROR = 5,	   /* run: KVM could not go on; a report is on standard error */
 	CLI_EXIT_REQUESTED = 6,	   /* run: ended by "quit" or by Ctrl-A x */
 	CLI_EXIT_NO_MATCH = 7,	   /* run: the guest powered off before --until had matched */
+	CLI_EXIT_FAIL_ON = 8,	   /* run: a line of the console matched --fail-on */
+	CLI_EXIT_TEST_FAILED = 9,  /* run: the guest's test ended with a status other than 0 */
 	CLI_EXIT_USAGE = 64,	   /* arguments make no sense */
 	CLI_EXIT_BAD_DATA = 65,	   /* an input is not what it should be: no Image, no capture */
 	CLI_EXIT_NO_INPUT = 66,	   /* what was asked for is not there: a file, a process */
@@ -56,10 +58,12 @@ int cli_cmd_status(int argc, char **argv);
 int cli_cmd_kcdata(int argc, char **argv);
 int cli_cmd_dump(int argc, char **argv);
 int cli_cmd_sample(int argc, char **argv);
+int cli_cmd_trace(int argc, char **argv);
 int cli_cmd_btlog(int argc, char **argv);
 int cli_cmd_attach(int argc, char **argv);
 int cli_cmd_profile(int argc, char **argv);
 int cli_cmd_log(int argc, char **argv);
+int cli_cmd_watch(int argc, char **argv);
 
 /**
  * Child of every subcommand's argp: --help and --usage, which argp's own would answer with its own
@@ -86,6 +90,9 @@ GS_MUST_USE bool cli_parse_duration(const char *text, uint64_t *ns_out);
 /** Parse a decimal number in [@p min, @p max], nothing before or after it. */
 GS_MUST_USE bool cli_parse_number(const char *text, uint64_t min, uint64_t max,
 				  uint64_t *number_out);
+
+/** Parse a share: "0.1%", "5", "0.0001%", to 100%. @param ppm_out  parts of a million, from 1 */
+GS_MUST_USE bool cli_parse_percent(const char *text, uint32_t *ppm_out);
 
 /** Parse an address: "0xffff000002a85140", or decimal; nothing before or after it. */
 GS_MUST_USE bool cli_parse_address(const char *text, uint64_t *address_out);

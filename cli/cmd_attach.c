@@ -108,6 +108,7 @@ struct attach {
 	struct cli_source source;
 	struct ss_session *session;
 	struct ctl_btlogs *btlogs;
+	struct ctl_trace *trace;
 	uv_loop_t loop;
 	bool have_loop;
 	struct ctl_worker *worker;
@@ -135,6 +136,7 @@ static void on_server_closed(void *arg)
 	ctl_schedules_destroy(GS_TAKE(a->schedules));
 	ctl_worker_close(a->worker);
 	a->worker = NULL;
+	ctl_trace_end(a->trace);
 	uv_walk(&a->loop, close_handle, NULL); /* and uv_run() returns */
 }
 
@@ -233,6 +235,7 @@ static enum gs_code server_start(struct attach *a, struct gs_error *err)
 		.path = a->o->control,
 		.guest = a->source.guest.guest,
 		.worker = a->worker,
+		.trace = a->trace,
 		.schedules = a->schedules,
 		.hooks = &hooks,
 		.arg = a,
@@ -257,6 +260,8 @@ static enum gs_code serve_start(struct attach *a, struct gs_error *err)
 	a->have_loop = true;
 	ss_session_hint(a->session, &a->source.hints);
 	rc = ctl_btlogs_create(a->source.guest.guest, &a->source.hints, 0, &a->btlogs, err);
+	if (!rc && a->o->control) /* without a socket nobody can trace */
+		rc = ctl_trace_create(a->source.guest.guest, a->btlogs, &a->trace, err);
 	if (rc)
 		return rc;
 	(void)uv_timer_init(&a->loop, &a->guard); /* cannot fail */
@@ -268,12 +273,14 @@ static enum gs_code serve_start(struct attach *a, struct gs_error *err)
 		.session = a->session,
 		.hints = a->source.hints,
 		.btlogs = a->btlogs,
+		.trace = a->trace,
 	};
 	rc = ctl_worker_create(&a->loop, &worker, &a->worker, err);
 	if (!rc)
-		rc = ctl_schedules_create(&a->loop,
-					  &(struct ctl_schedules_config){ .worker = a->worker },
-					  &a->schedules, err);
+		rc = ctl_schedules_create(
+			&a->loop,
+			&(struct ctl_schedules_config){ .worker = a->worker, .trace = a->trace },
+			&a->schedules, err);
 	if (!rc && a->o->control)
 		rc = server_start(a, err);
 	if (rc)
@@ -305,6 +312,7 @@ static int attach_run(struct attach *a)
 		uv_run(&a->loop, UV_RUN_DEFAULT);
 		(void)uv_loop_close(&a->loop); /* nothing is open: all was closed and run */
 	}
+	ctl_trace_destroy(a->trace);
 	ctl_btlogs_destroy(a->btlogs);
 	ss_session_destroy(a->session);
 	cli_source_close(&a->source);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/util.h"
+#include "control/pace.h"
 
 enum cli_exit cli_exit_of(enum gs_code code)
 {
@@ -98,6 +99,31 @@ static bool take_digits(const char **text, uint64_t *number_out)
 	*text = at;
 	*number_out = n;
 	return true;
+}
+
+bool cli_parse_percent(const char *text, uint32_t *ppm_out)
+{
+	uint32_t ppm = 0, digits = 0, weight = 10000;
+	bool fraction = false;
+
+	for (; *text && *text != '%'; text++) {
+		if (*text == '.' && !fraction && digits) {
+			fraction = true;
+			continue;
+		}
+		if (*text < '0' || *text > '9' || (fraction && weight == 1))
+			return false;
+		const uint32_t digit = (uint32_t)(*text - '0');
+		if (fraction)
+			ppm += digit * (weight /= 10);
+		else
+			ppm = ppm * 10 + digit * 10000;
+		digits++;
+		if (ppm > CTL_PPM)
+			return false;
+	}
+	*ppm_out = ppm;
+	return ppm && (!*text || !text[1]);
 }
 
 bool cli_parse_address(const char *text, uint64_t *address_out)

@@ -44,10 +44,11 @@ void cli_line_text(const char *line, size_t len, char text_out[static CLI_LINE_M
 	text_out[n] = '\0';
 }
 
-enum gs_code cli_line_regex(regex_t *re_out, const char *regex, struct gs_error *err)
+enum gs_code cli_line_regex(regex_t *re_out, const char *regex, bool with_places,
+			    struct gs_error *err)
 {
 	char why[128];
-	const int e = regcomp(re_out, regex, REG_EXTENDED | REG_NOSUB);
+	const int e = regcomp(re_out, regex, REG_EXTENDED | (with_places ? 0 : REG_NOSUB));
 
 	if (!e)
 		return GS_OK;

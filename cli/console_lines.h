@@ -36,9 +36,11 @@ void cli_line_text(const char *line, size_t len, char text_out[static CLI_LINE_M
 /**
  * Compile the extended regular expression that lines are to match.
  *
- * @param re_out  freed by regfree()
+ * @param re_out      freed by regfree()
+ * @param with_places where subexpressions match is asked for
  * @return GS_OK; GS_EINVAL: it is none
  */
-GS_MUST_USE enum gs_code cli_line_regex(regex_t *re_out, const char *regex, struct gs_error *err);
+GS_MUST_USE enum gs_code cli_line_regex(regex_t *re_out, const char *regex, bool with_places,
+					struct gs_error *err);
 
 #endif

@@ -31,7 +31,7 @@ enum gs_code cli_console_watch_add(struct cli_console_watch *w, const char *rege
 	if (w->patterns == CLI_WATCH_PATTERNS_MAX)
 		return gs_fail(err, GS_ETOOBIG, "more than %d expressions: join them with |",
 			       CLI_WATCH_PATTERNS_MAX);
-	enum gs_code rc = cli_line_regex(&w->pattern[w->patterns].re, regex, err);
+	enum gs_code rc = cli_line_regex(&w->pattern[w->patterns].re, regex, false, err);
 	if (rc)
 		return rc;
 	w->pattern[w->patterns++].reason = reason;

@@ -48,29 +48,52 @@ static uint64_t deadline(uint64_t timeout_ns, uint64_t extra_ns)
 	return at;
 }
 
-int cli_remote_call(const struct cli_remote *r, const char *command, json_t *arguments,
-		    json_t **answer_out, int *fd_out)
+uint64_t cli_remote_deadline(const struct cli_remote *r)
+{
+	return deadline(r->timeout_ns, 0);
+}
+
+int cli_remote_connect(const struct cli_remote *r, struct ctl_client **client_out)
 {
 	struct gs_error err = { 0 };
-	struct ctl_client *c;
 	enum gs_code rc = ctl_client_connect(r->control, gs_clock_ns() + r->wait_ns,
-					     deadline(r->timeout_ns, r->wait_ns), &c, &err);
+					     deadline(r->timeout_ns, r->wait_ns), client_out, &err);
 
-	if (rc) {
-		json_decref(arguments);
-		int code = cli_error(&err);
-		/* not "a file is missing": there is nobody to talk to */
-		return rc == GS_ENOENT				 ? CLI_EXIT_UNAVAILABLE
-		       : rc == GS_EMALFORMED || rc == GS_ENOTSUP ? CLI_EXIT_PROTOCOL
-								 : code;
-	}
-	rc = ctl_client_call(c, command, arguments, deadline(r->timeout_ns, 0), answer_out, fd_out,
-			     &err);
-	ctl_client_destroy(c);
+	if (!rc)
+		return CLI_EXIT_OK;
+	int code = cli_error(&err);
+	/* not "a file is missing": there is nobody to talk to */
+	return rc == GS_ENOENT				 ? CLI_EXIT_UNAVAILABLE
+	       : rc == GS_EMALFORMED || rc == GS_ENOTSUP ? CLI_EXIT_PROTOCOL
+							 : code;
+}
+
+int cli_remote_ask(const struct cli_remote *r, struct ctl_client *client, const char *command,
+		   json_t *arguments, json_t **answer_out, int *fd_out)
+{
+	struct gs_error err = { 0 };
+	enum gs_code rc = ctl_client_call(client, command, arguments, cli_remote_deadline(r),
+					  answer_out, fd_out, &err);
+
 	if (!rc)
 		return CLI_EXIT_OK;
 	int code = cli_error(&err);
 	return rc == GS_EMALFORMED ? CLI_EXIT_PROTOCOL : code;
+}
+
+int cli_remote_call(const struct cli_remote *r, const char *command, json_t *arguments,
+		    json_t **answer_out, int *fd_out)
+{
+	struct ctl_client *c;
+	int code = cli_remote_connect(r, &c);
+
+	if (code) {
+		json_decref(arguments);
+		return code;
+	}
+	code = cli_remote_ask(r, c, command, arguments, answer_out, fd_out);
+	ctl_client_destroy(c);
+	return code;
 }
 
 int cli_remote_fetch(const struct cli_remote *r, const char *command, json_t *arguments,

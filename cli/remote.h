@@ -9,6 +9,8 @@
 
 #include "base/clock.h"
 
+struct ctl_client;
+
 struct cli_remote {
 	const char *control;
 	uint64_t wait_ns;    /* for the socket to appear */
@@ -40,6 +42,21 @@ error_t cli_remote_key(struct cli_remote *r, int key, const char *arg, struct ar
 
 /** To be called for ARGP_KEY_END: what must be given is given. */
 error_t cli_remote_end(const struct cli_remote *r, struct argp_state *state);
+
+/**
+ * Connect; a failure is printed.
+ *
+ * @param client_out returned: ctl_client_destroy()
+ * @return an exit code; 0: the output is set
+ */
+int cli_remote_connect(const struct cli_remote *r, struct ctl_client **client_out);
+
+/** Call; as cli_remote_call(), over a connection that stays. */
+int cli_remote_ask(const struct cli_remote *r, struct ctl_client *client, const char *command,
+		   json_t *arguments, json_t **answer_out, int *fd_out);
+
+/** When an answer that is asked for now has to be there. */
+uint64_t cli_remote_deadline(const struct cli_remote *r);
 
 /**
  * Connect, call, disconnect; a failure is printed.

@@ -17,6 +17,8 @@ enum cli_run_reason {
 	CLI_RUN_EXIT, /* the guest ended by itself, or was asked to: "quit", Ctrl-A x */
 	CLI_RUN_UNTIL,
 	CLI_RUN_SIGNAL,
+	CLI_RUN_FAIL_ON,
+	CLI_RUN_STATUS_LINE,
 };
 
 /** Name in --snapshot-on and in the default file name. */
@@ -35,14 +37,23 @@ struct cli_run_options {
 	const char *console_path;
 	uint64_t console_buffer; /* 0: the machine's default */
 	const char *control;	 /* NULL: none */
-	bool has_until;
-	struct cli_until until;
-	uint64_t timeout_ns;  /* 0: none */
-	uint32_t snapshot_on; /* bits 1 << enum cli_run_reason */
-	const char *snapshot; /* NULL: guestshot-<reason>.kcdata */
+	struct cli_until until;	 /* --until, --fail-on, --status-line */
+	uint64_t timeout_ns;	 /* 0: none */
+	uint32_t snapshot_on;	 /* bits 1 << enum cli_run_reason */
+	const char *snapshot;	 /* NULL: guestshot-<reason>.kcdata */
 	struct cli_schedule_options schedule;
+	const char *artifacts; /* folder; NULL: none */
+	char *captures;	       /* of schedule, in that; NULL: elsewhere */
+	const char *junit;     /* file; NULL: in the folder, if there is one */
+	const char *name;      /* of the test; NULL: the kernel's file name */
 	unsigned int verbosity;
 };
+
+/** The name of the test that a run is; points into @p o. */
+const char *cli_run_name(const struct cli_run_options *o);
+
+/** Whether the end is to be summed up. */
+bool cli_run_wants_summary(const struct cli_run_options *o);
 
 /**
  * Parse the arguments of run.

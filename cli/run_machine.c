@@ -13,13 +13,17 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/util.h"
+#include "cli/artifacts.h"
 #include "cli/cli.h"
+#include "cli/outcome.h"
 #include "cli/profiles.h"
+#include "cli/results.h"
 #include "cli/run.h"
 #include "control/schedules.h"
 #include "control/server.h"
 #include "control/worker.h"
 #include "introspect/stackshot/stackshot.h"
+#include "kcdata/stackshot_types.h"
 #include "vmm/vmm.h"
 
 /* How often the last, unfinished line of the console is looked at while output comes. */
@@ -31,6 +35,8 @@
 #define RUN_SETTLES_MAX 40
 /* From the decision to end until the process has ended, whatever hangs. A CI job must end. */
 #define RUN_GUARD_MS 60000
+/* For the results, which a disk that hangs must not hold up for ever either. */
+#define RUN_RESULTS_MS 15000
 
 /*
  *	RUNNING --reason--> TRIGGERS --taken--> SNAPSHOT --done--> KILLING --guest has ended--> CLOSING
@@ -48,6 +54,7 @@ struct run {
 	struct vmm *vm;
 	struct ss_session *session;
 	struct ctl_btlogs *btlogs;
+	struct ctl_trace *trace; /* outlives the machine, whose vCPUs tell it of themselves */
 	struct ctl_worker *worker;
 	struct ctl_server *server;
 	struct ctl_schedules *schedules;
@@ -56,6 +63,17 @@ struct run {
 	struct cli_console_watch watch;
 	_Atomic uint64_t console_seen; /* bytes that on_console() has had */
 	bool panicked;		       /* the console says so, and a trigger was to see */
+	char panic[sizeof(((struct ss_reason_record *)0)->text)]; /* in these words; guest text */
+	struct cli_artifacts artifacts;
+	uint64_t began_ns, began_us; /* monotonic; since 1970 */
+	struct gs_error not_started; /* why */
+	struct cli_end facts;
+	struct cli_outcome outcome; /* of these; by outcome_find() */
+
+	/* the last capture that was taken for a reason: its stream, or NULL; the worker's until it is closed */
+	void *kept;
+	size_t kept_size;
+	bool kept_waits; /* it says what threads wait for */
 
 	uv_async_t wake; /* from the machine's threads: output came, or the guest has ended */
 	pthread_mutex_t wake_lock;
@@ -80,77 +98,145 @@ struct run {
 /* --- how it turned out --------------------------------------------------------------------------
  */
 
-static const char *end_name(enum vmm_end end)
+static void outcome_find(struct run *r, enum vmm_end end)
 {
-	switch (end) {
-	case VMM_RUNNING: return "running";
-	case VMM_END_POWEROFF: return "poweroff";
-	case VMM_END_REBOOT: return "reboot";
-	case VMM_END_CRASH: return "crash";
-	case VMM_END_ERROR: return "error";
-	case VMM_END_KILLED: return "killed";
-	}
-	return "unknown";
+	struct cli_end *e = &r->facts;
+
+	e->reason = r->reason;
+	e->end = end;
+	e->panicked = r->panicked;
+	e->signo = r->signo;
+	cli_until_get(&r->o->until, &e->match);
+	cli_outcome_find(r->o, e, &r->outcome);
 }
 
-static int exit_of_end(const struct run *r, enum vmm_end end)
+/* What became of the guest says more than what became of its capture. */
+static int exit_of(const struct run *r)
 {
-	switch (end) {
-	case VMM_END_POWEROFF: return r->o->has_until ? CLI_EXIT_NO_MATCH : CLI_EXIT_OK;
-	case VMM_END_REBOOT: return CLI_EXIT_REBOOT;
-	case VMM_END_CRASH: return CLI_EXIT_CRASH;
-	case VMM_END_ERROR: return CLI_EXIT_VM_ERROR;
-	case VMM_END_KILLED: return CLI_EXIT_REQUESTED;
-	case VMM_RUNNING: break; /* it was killed, so no */
-	}
-	return CLI_EXIT_FAILURE;
+	return r->outcome.code ? r->outcome.code : r->snapshot_code;
 }
 
-static int exit_of_run(const struct run *r, enum vmm_end end)
+/* Line by line for a person, when it did not end as a run ends. */
+static void explain(const struct cli_outcome *outcome, const char *report)
 {
-	int code = CLI_EXIT_FAILURE;
-
-	/* it reboots then, or hangs until somebody looks */
-	if (r->panicked && (r->reason == CLI_RUN_EXIT || r->reason == CLI_RUN_TIMEOUT))
-		return CLI_EXIT_CRASH;
-
-	switch (r->reason) {
-	case CLI_RUN_TIMEOUT: code = CLI_EXIT_TIMEOUT; break;
-	case CLI_RUN_SIGNAL: code = CLI_EXIT_SIGNAL + r->signo; break;
-	case CLI_RUN_UNTIL: code = CLI_EXIT_OK; break;
-	case CLI_RUN_EXIT: code = exit_of_end(r, end); break;
-	}
-	/* what became of the guest says more than what became of its capture */
-	return code ? code : r->snapshot_code;
+	gs_log(outcome->code ? GS_LOG_ERROR : GS_LOG_INFO, "%s", outcome->text);
+	if (report)
+		fputs(report, stderr);
 }
 
-/* One line for a person, when it did not end as a run ends. */
-static void explain(const struct run *r, enum vmm_end end, const char *report)
+/* What a line that has matched is for an end. */
+static enum cli_run_reason reason_of_line(struct run *r)
 {
-	char text[CLI_TEXT_MAX];
+	struct cli_until_match m;
 
-	if (r->panicked)
-		gs_log(GS_LOG_ERROR, "the guest's kernel panicked");
+	cli_until_get(&r->o->until, &m);
+	return m.kind == CLI_UNTIL_FAIL	    ? CLI_RUN_FAIL_ON
+	       : m.kind == CLI_UNTIL_STATUS ? CLI_RUN_STATUS_LINE
+					    : CLI_RUN_UNTIL;
+}
 
-	switch (r->reason) {
-	case CLI_RUN_TIMEOUT:
-		gs_log(GS_LOG_ERROR, "timeout after %s",
-		       cli_format_duration(r->o->timeout_ns, text));
-		return;
-	case CLI_RUN_SIGNAL: gs_log(GS_LOG_ERROR, "ended by signal %d", r->signo); return;
-	case CLI_RUN_UNTIL: gs_log(GS_LOG_INFO, "--until has matched"); return;
-	case CLI_RUN_EXIT: break;
+/* --- what is left of it -------------------------------------------------------------------------
+ */
+
+struct results {
+	struct run *r;
+	struct rep_summary s;
+	struct cli_until_match match;
+	struct rep_capture capture;
+	struct ss_console_record console[SS_CONSOLE_LINES];
+	bool written;
+};
+
+static void *results_thread(void *arg)
+{
+	struct results *what = arg;
+
+	what->written = cli_results_write(&what->r->artifacts, what->r->o->junit, &what->s,
+					  what->r->began_us);
+	return NULL;
+}
+
+/* A disk may hang, and the process is to end all the same: the thread is then not waited for. */
+static bool results_within_limit(struct results *what, int code)
+{
+	struct timespec until;
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, results_thread, what)) {
+		(void)results_thread(what);
+		return what->written;
 	}
-	if (end == VMM_END_ERROR)
-		fprintf(stderr, "guestshot: error: KVM cannot run the guest any further\n%s",
-			report ? report : "");
-	else if (end == VMM_END_POWEROFF && r->o->has_until)
-		gs_log(GS_LOG_ERROR, "the guest powered off before --until had matched");
-	else if (end == VMM_END_KILLED)
-		gs_log(GS_LOG_ERROR, "the guest was ended on request");
-	else
-		gs_log(end == VMM_END_POWEROFF ? GS_LOG_INFO : GS_LOG_ERROR, "the guest ended: %s",
-		       end_name(end));
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += RUN_RESULTS_MS / 1000;
+	if (!pthread_timedjoin_np(thread, NULL, &until))
+		return what->written;
+	gs_log(GS_LOG_ERROR, "the results take longer than %d s: leaving without them",
+	       RUN_RESULTS_MS / 1000);
+	_exit(code ? code : CLI_EXIT_OUTPUT);
+}
+
+/* Where the capture that was kept is; to be freed. */
+static char *kept_path(const struct run *r, const struct rep_capture *c)
+{
+	if (r->snapshot_path && r->snapshot.done && !r->snapshot.code &&
+	    r->snapshot.result.start_ns == c->start_ns)
+		return strdup(r->snapshot_path);
+	return cli_schedule_wanted(&r->o->schedule)
+		       ? cli_artifacts_find_capture(r->o->schedule.schedule.dir, c->start_ns)
+		       : NULL;
+}
+
+/*
+ * Say how it went, and write it.
+ *
+ * @param with_capture  the worker does not take one any more
+ * @return whether all is written
+ */
+static bool sum_up(struct run *r, const char *report, bool with_capture)
+{
+	const struct cli_outcome *outcome = &r->outcome;
+	GS_FREE struct results *what = calloc(1, sizeof(*what));
+	GS_FREE char *path = NULL;
+	struct gs_error err = { 0 };
+
+	if (!what) {
+		explain(outcome, report);
+		return false;
+	}
+	/* of output that came later than another end it is none of the result */
+	if (r->reason == CLI_RUN_UNTIL || r->reason == CLI_RUN_FAIL_ON ||
+	    r->reason == CLI_RUN_STATUS_LINE)
+		cli_until_get(&r->o->until, &what->match);
+	what->r = r;
+	what->s = (struct rep_summary){
+		.name = cli_run_name(r->o),
+		.result = outcome->result,
+		.type = outcome->type,
+		.text = outcome->text,
+		.report = report,
+		.line = what->match.kind ? what->match.line : NULL,
+		.panic = *r->panic ? r->panic : NULL,
+		.passed = !strcmp(outcome->result, "passed"),
+		.has_status = what->match.has_status,
+		.status = what->match.status,
+		.exit_code = exit_of(r),
+		.took_ns = r->began_ns ? gs_clock_ns() - r->began_ns : 0,
+		.console = what->console,
+		.console_lines = cli_console_watch_tail(&r->watch, what->console),
+	};
+	if (with_capture && r->kept) {
+		if (rep_capture_parse("the last capture", r->kept, r->kept_size, &what->capture,
+				      &err)) {
+			gs_log(GS_LOG_ERROR, "%s", err.text);
+		} else {
+			what->s.capture = &what->capture;
+			what->s.capture_file = path = kept_path(r, &what->capture);
+		}
+	}
+	const bool ok = results_within_limit(what, what->s.exit_code);
+	if (what->s.capture)
+		rep_capture_deinit(&what->capture);
+	return ok;
 }
 
 /* --- ending -------------------------------------------------------------------------------------
@@ -178,6 +264,7 @@ static void on_server_closed(void *arg)
 	ctl_schedules_destroy(GS_TAKE(r->schedules));
 	ctl_worker_close(r->worker);
 	r->worker = NULL;
+	ctl_trace_end(r->trace); /* it may look at the guest until here */
 	cli_console_detach(&r->console);
 	set_wake_open(r, false);
 	uv_walk(&r->loop, close_handle, NULL); /* and uv_run() returns */
@@ -240,16 +327,24 @@ static void on_snapshot_done(struct ctl_job *job)
  * tidied. */
 __attribute__((noreturn)) static void leave_now(struct run *r)
 {
+	outcome_find(r, vmm_ended(r->vm));
 	cli_console_restore();
 	ctl_server_unlink(r->server);
-	_exit(exit_of_run(r, vmm_ended(r->vm)));
+	_exit(exit_of(r));
 }
 
 static void on_guard(uv_timer_t *handle)
 {
+	struct run *r = handle->data;
+
 	gs_log(GS_LOG_ERROR, "the end takes longer than %d s: leaving without it",
 	       RUN_GUARD_MS / 1000);
-	leave_now(handle->data);
+	cli_console_restore();
+	ctl_server_unlink(r->server); /* a disk may hang, and the process then ends there */
+	outcome_find(r, vmm_ended(r->vm));
+	if (cli_run_wants_summary(r->o))
+		(void)sum_up(r, NULL, false); /* it has said what it could not */
+	leave_now(r);
 }
 
 static uint32_t console_tail(void *arg, struct ss_console_record lines_out[SS_CONSOLE_LINES])
@@ -259,18 +354,22 @@ static uint32_t console_tail(void *arg, struct ss_console_record lines_out[SS_CO
 	return cli_console_watch_tail(&r->watch, lines_out);
 }
 
-static struct ss_reason_record reason_record(enum cli_run_reason reason)
+static struct ss_reason_record reason_record(struct run *r, enum cli_run_reason reason)
 {
 	static const uint32_t reasons[] = {
-		[CLI_RUN_TIMEOUT] = SS_REASON_TIMEOUT,
-		[CLI_RUN_EXIT] = SS_REASON_EXIT,
-		[CLI_RUN_UNTIL] = SS_REASON_UNTIL,
-		[CLI_RUN_SIGNAL] = SS_REASON_SIGNAL,
+		[CLI_RUN_TIMEOUT] = SS_REASON_TIMEOUT, [CLI_RUN_EXIT] = SS_REASON_EXIT,
+		[CLI_RUN_UNTIL] = SS_REASON_UNTIL,     [CLI_RUN_SIGNAL] = SS_REASON_SIGNAL,
+		[CLI_RUN_FAIL_ON] = SS_REASON_CONSOLE, [CLI_RUN_STATUS_LINE] = SS_REASON_CONSOLE,
 	};
-
-	return (struct ss_reason_record){
+	struct ss_reason_record why = {
 		.reason = reasons[reason], .pid = -1, .tid = -1, .vcpu = -1
 	};
+	struct cli_until_match m;
+
+	cli_until_get(&r->o->until, &m);
+	if (why.reason == SS_REASON_CONSOLE)
+		memcpy(why.text, m.line, strnlen(m.line, sizeof(why.text) - 1));
+	return why;
 }
 
 /* What triggers have asked for is taken. */
@@ -285,19 +384,23 @@ static void on_schedules_finished(void *arg)
 		return;
 	}
 	r->phase = PHASE_SNAPSHOT;
-	if (r->o->snapshot ? (r->snapshot_path = strdup(r->o->snapshot)) == NULL
-			   : asprintf(&r->snapshot_path, "guestshot-%s.kcdata",
-				      cli_run_reason_name(reason)) < 0) {
+	const char *folder = r->o->artifacts;
+	if (r->o->snapshot
+		    ? (r->snapshot_path = strdup(r->o->snapshot)) == NULL
+		    : asprintf(&r->snapshot_path, "%s%sguestshot-%s.kcdata", folder ? folder : "",
+			       folder ? "/" : "", cli_run_reason_name(reason)) < 0) {
 		r->snapshot_path = NULL;
 		r->snapshot_code = CLI_EXIT_SYSTEM;
 		run_kill(r);
 		return;
 	}
-	r->cause.reason = reason_record(reason);
+	r->cause.reason = reason_record(r, reason);
 	r->cause.console_lines = console_tail(r, r->cause.console);
 	r->snapshot = (struct ctl_job){
 		.kind = CTL_JOB_SNAP,
-		.ask = { .pid = SS_PID_ALL, .cause = &r->cause },
+		.ask = { .pid = SS_PID_ALL,
+			 .flags = KCD_SS_REQ_THREAD_WAITINFO, /* who holds what is waited for */
+			 .cause = &r->cause },
 		.path = r->snapshot_path,
 		.done = on_snapshot_done,
 		.arg = r,
@@ -305,17 +408,31 @@ static void on_schedules_finished(void *arg)
 	ctl_worker_post(r->worker, &r->snapshot);
 }
 
+/*
+ * Whether the folder is to have a capture of the end: of all that did not go well, unless there is one, or
+ * will be one, that has nothing less in it.
+ */
+static bool wants_capture(struct run *r)
+{
+	if (!r->o->artifacts || r->o->snapshot_on & (1u << r->reason) ||
+	    (r->panicked && r->reason == CLI_RUN_EXIT))
+		return false;
+	outcome_find(r, vmm_ended(r->vm));
+	return r->outcome.code;
+}
+
 /* The first reason counts; later ones find the end under way. */
 static void run_end(struct run *r, enum cli_run_reason reason)
 {
-	const struct ss_reason_record why = reason_record(reason);
-
 	if (r->phase != PHASE_RUNNING)
 		return;
 	r->phase = PHASE_TRIGGERS;
 	r->reason = reason;
 	uv_timer_start(&r->guard, on_guard, RUN_GUARD_MS, 0);
-	if (r->o->schedule.triggers & (1u << why.reason))
+	const struct ss_reason_record why = reason_record(r, reason);
+	const bool is_asked_for =
+		reason == CLI_RUN_TIMEOUT && r->o->schedule.triggers & (1u << SS_REASON_TIMEOUT);
+	if (is_asked_for || wants_capture(r))
 		ctl_schedules_trigger(r->schedules, &why);
 	ctl_schedules_finish(r->schedules, on_schedules_finished, r);
 }
@@ -329,6 +446,8 @@ static void pull_triggers(struct run *r)
 	struct ss_reason_record reason;
 
 	while (cli_console_watch_take(&r->watch, &reason)) {
+		if (reason.reason == SS_REASON_PANIC && !r->panicked)
+			memcpy(r->panic, reason.text, sizeof(r->panic));
 		r->panicked |= reason.reason == SS_REASON_PANIC;
 		ctl_schedules_trigger(r->schedules, &reason);
 	}
@@ -356,28 +475,39 @@ static void on_settled(uv_timer_t *handle)
 		return;
 	}
 	pull_triggers(r);
-	run_end(r, r->o->has_until && cli_until_check_partial(&r->o->until) ? CLI_RUN_UNTIL
-									    : CLI_RUN_EXIT);
+	run_end(r, cli_until_check_partial(&r->o->until, true) ? reason_of_line(r) : CLI_RUN_EXIT);
 }
 
 static void on_partial(uv_timer_t *handle)
 {
 	struct run *r = handle->data;
 
-	if (cli_until_check_partial(&r->o->until))
-		run_end(r, CLI_RUN_UNTIL);
+	if (cli_until_check_partial(&r->o->until, false))
+		run_end(r, reason_of_line(r));
 }
 
 static bool reads_console(const struct cli_run_options *o)
 {
-	return o->has_until || o->snapshot_on || cli_schedule_wanted(&o->schedule);
+	return o->until.patterns || o->snapshot_on || cli_schedule_wanted(&o->schedule) ||
+	       cli_run_wants_summary(o);
+}
+
+static void trace_end(struct run *r, enum vmm_end end)
+{
+	if (end == VMM_END_POWEROFF)
+		ctl_trace_guest(r->trace, CTL_TRACE_POWEROFF, 0, 0);
+	else if (end == VMM_END_REBOOT)
+		ctl_trace_guest(r->trace, CTL_TRACE_REBOOT, 0, 0);
+	else if (end == VMM_END_CRASH)
+		ctl_trace_guest(r->trace, CTL_TRACE_CRASH, 0, 0);
 }
 
 static void on_guest_end(struct run *r)
 {
 	r->end_seen = true;
+	trace_end(r, vmm_ended(r->vm));
 	if (r->server)
-		ctl_server_guest_ended(r->server, end_name(vmm_ended(r->vm)));
+		ctl_server_guest_ended(r->server, cli_end_name(vmm_ended(r->vm)));
 	ctl_schedules_guest_ended(r->schedules);
 	if (r->phase == PHASE_KILLING)
 		run_close(r);
@@ -393,9 +523,9 @@ static void on_wake(uv_async_t *handle)
 
 	if (r->phase == PHASE_RUNNING)
 		pull_triggers(r);
-	if (r->o->has_until && r->phase == PHASE_RUNNING) {
+	if (r->o->until.patterns && r->phase == PHASE_RUNNING) {
 		if (cli_until_matched(&r->o->until))
-			run_end(r, CLI_RUN_UNTIL);
+			run_end(r, reason_of_line(r));
 		else if (!uv_is_active((uv_handle_t *)&r->partial))
 			uv_timer_start(&r->partial, on_partial, RUN_PARTIAL_MS, 0);
 	}
@@ -443,7 +573,8 @@ static void on_console(void *arg, const char *bytes, size_t len)
 {
 	struct run *r = arg;
 
-	if (r->o->has_until)
+	cli_artifacts_console(&r->artifacts, bytes, len);
+	if (r->o->until.patterns)
 		(void)cli_until_feed(&r->o->until, bytes, len); /* the loop asks */
 	cli_console_watch_feed(&r->watch, bytes, len);
 	atomic_fetch_add_explicit(&r->console_seen, len, memory_order_relaxed);
@@ -456,12 +587,69 @@ static void on_vmm_end(void *arg, enum vmm_end end)
 	wake_loop(arg);
 }
 
+/*
+ * For the summary: a full one that was taken for a reason; one that does not say what threads wait for does not
+ * replace one that does. Without memory there is none.
+ */
+static void keep_capture(struct run *r, const struct ss_request *request,
+			 const struct ss_result *result)
+{
+	const bool has_waits = request->flags & KCD_SS_REQ_THREAD_WAITINFO;
+
+	if (!cli_run_wants_summary(r->o) || !request->cause || request->since_ns || !result->data ||
+	    (r->kept && r->kept_waits && !has_waits))
+		return;
+	void *copy = malloc(result->size);
+	if (!copy)
+		return;
+	memcpy(copy, result->data, result->size);
+	free(r->kept);
+	r->kept = copy;
+	r->kept_size = result->size;
+	r->kept_waits = has_waits;
+}
+
+/* A vCPU that has left the guest. */
+struct vcpu_here {
+	struct run *r;
+	uint32_t vcpu;
+};
+
+static bool regs_here(void *arg, struct guest_vcpu_regs *regs_out)
+{
+	const struct vcpu_here *here = arg;
+
+	vmm_vcpu_regs_here(here->r->vm, here->vcpu, regs_out);
+	return true;
+}
+
+static void on_vcpu(void *arg, uint32_t vcpu, enum vmm_vcpu_event what, uint64_t value)
+{
+	static const enum ctl_trace_vcpu events[] = {
+		[VMM_VCPU_EXIT_MMIO] = CTL_TRACE_EXIT_MMIO,
+		[VMM_VCPU_EXIT_INTERRUPTED] = CTL_TRACE_EXIT_INTERRUPTED,
+		[VMM_VCPU_EXIT_OTHER] = CTL_TRACE_EXIT_OTHER,
+		[VMM_VCPU_STOP] = CTL_TRACE_STOP,
+		[VMM_VCPU_RESUME] = CTL_TRACE_RESUME,
+	};
+	struct run *r = arg;
+	struct vcpu_here here = { r, vcpu };
+	/* of one that is kept out, others may be reading what was saved */
+	const bool left = what != VMM_VCPU_STOP && what != VMM_VCPU_RESUME;
+
+	if (r->trace)
+		ctl_trace_vcpu(r->trace, vcpu, events[what], value, left ? regs_here : NULL, &here);
+}
+
 static enum gs_code capture(void *arg, const struct ss_request *request,
 			    struct ss_result *result_out, struct gs_error *err)
 {
 	struct run *r = arg;
+	enum gs_code rc = ss_capture(r->session, request, result_out, err);
 
-	return ss_capture(r->session, request, result_out, err);
+	if (!rc)
+		keep_capture(r, request, result_out);
+	return rc;
 }
 
 static void machine_status(void *arg, struct vmm_status *status_out)
@@ -540,6 +728,7 @@ static enum gs_code machine_create(struct run *r, struct gs_error *err)
 		.console_buffer = o->console_buffer,
 		.on_console = reads_console(o) ? on_console : NULL,
 		.on_end = on_vmm_end,
+		.on_vcpu = on_vcpu,
 		.arg = r,
 	};
 	enum gs_code rc = vmm_create(&config, &r->vm, err);
@@ -553,7 +742,10 @@ static enum gs_code machine_create(struct run *r, struct gs_error *err)
 	if (rc)
 		return rc;
 	ss_session_hint(r->session, &r->hints);
-	return ctl_btlogs_create(vmm_guest(r->vm), &r->hints, 0, &r->btlogs, err);
+	rc = ctl_btlogs_create(vmm_guest(r->vm), &r->hints, 0, &r->btlogs, err);
+	/* without a socket nobody can trace */
+	return rc || !o->control ? rc
+				 : ctl_trace_create(vmm_guest(r->vm), r->btlogs, &r->trace, err);
 }
 
 static enum gs_code schedules_create(struct run *r, struct gs_error *err)
@@ -563,6 +755,7 @@ static enum gs_code schedules_create(struct run *r, struct gs_error *err)
 		.guest_ns = guest_ns,
 		.console = console_tail,
 		.arg = r,
+		.trace = r->trace,
 	};
 
 	return ctl_schedules_create(&r->loop, &config, &r->schedules, err);
@@ -577,6 +770,7 @@ static enum gs_code control_create(struct run *r, struct gs_error *err)
 		.session = r->session,
 		.hints = r->hints,
 		.btlogs = r->btlogs,
+		.trace = r->trace,
 	};
 	enum gs_code rc = ctl_worker_create(&r->loop, &worker, &r->worker, err);
 
@@ -588,6 +782,7 @@ static enum gs_code control_create(struct run *r, struct gs_error *err)
 		.path = r->o->control,
 		.guest = worker.guest,
 		.worker = r->worker,
+		.trace = r->trace,
 		.schedules = r->schedules,
 		.hooks = &hooks,
 		.arg = r,
@@ -595,57 +790,82 @@ static enum gs_code control_create(struct run *r, struct gs_error *err)
 	return ctl_server_create(&r->loop, &server, &r->server, err);
 }
 
-/* A capture that cannot be written is better known before the guest has run for an hour. */
-static enum gs_code check_snapshot_folder(const struct cli_run_options *o, struct gs_error *err)
+/* What cannot be written is better known before the guest has run for an hour. */
+static enum gs_code check_folder_of(const char *path, const char *what, struct gs_error *err)
 {
-	const char *slash = o->snapshot ? strrchr(o->snapshot, '/') : NULL;
-	GS_FREE char *folder =
-		slash ? strndup(o->snapshot, (size_t)(slash - o->snapshot) + 1) : strdup(".");
+	const char *slash = strrchr(path, '/');
+	GS_FREE char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
 
-	if (!o->snapshot_on)
-		return GS_OK;
 	if (!folder)
 		return gs_fail(err, GS_ENOSPC, "out of memory");
 	if (access(folder, W_OK | X_OK)) {
 		int e = errno;
-		return gs_fail_errno(err, GS_ESYS, e, "no snapshot could be written to %s", folder);
+		return gs_fail_errno(err, GS_ESYS, e, "no %s could be written to %s", what, folder);
 	}
 	return GS_OK;
 }
 
-/* Everything up to the first instruction. @return exit code; 0: it runs */
-static int start(struct run *r)
+static enum gs_code check_outputs(struct run *r, struct gs_error *err)
 {
-	struct gs_error err = { 0 };
+	const struct cli_run_options *o = r->o;
+	enum gs_code rc = GS_OK;
 
-	if (check_snapshot_folder(r->o, &err) ||
-	    cli_schedule_watch(&r->o->schedule, &r->watch, &err) ||
-	    cli_console_open(&r->console, r->o->console, r->o->console_path, &err)) {
-		(void)cli_error(&err);
+	if (o->snapshot_on && (o->snapshot || !o->artifacts))
+		rc = check_folder_of(o->snapshot ? o->snapshot : "", "snapshot", err);
+	if (!rc && o->junit)
+		rc = check_folder_of(o->junit, "JUnit file", err);
+	if (!rc && o->artifacts)
+		rc = cli_artifacts_open(&r->artifacts, o->artifacts, err);
+	return rc;
+}
+
+/* The folders are ours: what earlier runs have left of their results is not to be taken for that of this one. */
+static enum gs_code begin_outputs(struct run *r, struct gs_error *err)
+{
+	enum gs_code rc = cli_schedule_add(&r->o->schedule, r->schedules, err);
+
+	if (!rc && r->o->artifacts)
+		rc = cli_artifacts_begin(&r->artifacts, err);
+	if (!rc && r->o->junit)
+		rc = cli_artifacts_remove_old(r->o->junit, err);
+	return rc;
+}
+
+/*
+ * Everything up to the first instruction.
+ *
+ * @param err  what is wrong, which standard error says, too
+ * @return exit code; 0: it runs
+ */
+static int start(struct run *r, struct gs_error *err)
+{
+	if (check_outputs(r, err) || cli_schedule_watch(&r->o->schedule, &r->watch, err) ||
+	    cli_console_open(&r->console, r->o->console, r->o->console_path, err)) {
+		(void)cli_error(err);
 		return CLI_EXIT_OUTPUT;
 	}
-	enum gs_code rc = cli_profiles_open(r->o->profile, &r->profiles, &r->hints, &err);
+	enum gs_code rc = cli_profiles_open(r->o->profile, &r->profiles, &r->hints, err);
 	if (!rc)
-		rc = loop_start(r, &err);
+		rc = loop_start(r, err);
 	if (!rc)
-		rc = machine_create(r, &err);
+		rc = machine_create(r, err);
 	if (!rc)
-		rc = control_create(r, &err);
+		rc = control_create(r, err);
 	if (rc)
-		return cli_error(&err);
-	/* a folder that cannot be used is better known before the guest has run for an hour */
-	if (cli_schedule_add(&r->o->schedule, r->schedules, &err))
-		return cli_output_error(&err);
+		return cli_error(err);
+	if (begin_outputs(r, err))
+		return cli_output_error(err);
 	watch_signals(r);
 	cli_console_attach(&r->console, &r->loop, on_quit, r);
 	if (r->o->timeout_ns)
 		uv_timer_start(&r->timeout, on_timeout,
 			       (r->o->timeout_ns + GS_NS_PER_MS - 1) / GS_NS_PER_MS, 0);
-	rc = vmm_start(r->vm, &err);
+	r->began_ns = gs_clock_ns();
+	rc = vmm_start(r->vm, err);
 	if (!rc)
 		return CLI_EXIT_OK;
 	cli_console_restore(); /* before the message */
-	return cli_error(&err);
+	return cli_error(err);
 }
 
 static void warn_of_losses(const struct vmm_status *status)
@@ -662,23 +882,45 @@ static void warn_of_losses(const struct vmm_status *status)
 static int finish(struct run *r)
 {
 	enum vmm_end end = vmm_ended(r->vm);
+	bool written = true;
 	struct vmm_status status;
 	GS_FREE char *report = strdup(vmm_end_report(r->vm));
 
 	vmm_status_get(r->vm, &status);
 	ctl_btlogs_destroy(GS_TAKE(r->btlogs)); /* it may sample until here */
 	vmm_destroy(GS_TAKE(r->vm));
-	if (r->reason == CLI_RUN_EXIT && r->o->has_until && cli_until_check_partial(&r->o->until))
-		r->reason = CLI_RUN_UNTIL; /* it was in that last output */
+	if (r->reason == CLI_RUN_EXIT && cli_until_check_partial(&r->o->until, true))
+		r->reason = reason_of_line(r); /* it was in that last output */
 	warn_of_losses(&status);
-	explain(r, end, report);
-	return exit_of_run(r, end);
+	outcome_find(r, end);
+	const bool has_report = end == VMM_END_ERROR && r->reason == CLI_RUN_EXIT;
+	if (!cli_run_wants_summary(r->o))
+		explain(&r->outcome, has_report ? report : NULL);
+	else if (!sum_up(r, has_report ? report : NULL, true))
+		written = false;
+	if (!cli_artifacts_close(&r->artifacts))
+		written = false;
+	const int code = exit_of(r);
+	return code || written ? code : CLI_EXIT_OUTPUT;
+}
+
+/* No guest was started: that is a result, too. */
+static void finish_unstarted(struct run *r, int code)
+{
+	r->facts.not_started = &r->not_started;
+	cli_outcome_find(r->o, &r->facts, &r->outcome);
+	r->outcome.code = code;
+	if (cli_run_wants_summary(r->o))
+		(void)sum_up(r, NULL, false); /* it has said what it could not */
+	(void)cli_artifacts_close(&r->artifacts);
 }
 
 static void run_destroy(struct run *r)
 {
+	ctl_trace_end(r->trace);
 	ctl_btlogs_destroy(r->btlogs);
 	vmm_destroy(r->vm);
+	ctl_trace_destroy(r->trace);
 	ss_session_destroy(r->session);
 	cli_profiles_close(&r->profiles);
 	cli_console_close(&r->console);
@@ -688,6 +930,7 @@ static void run_destroy(struct run *r)
 	cli_console_watch_deinit(&r->watch);
 	ctl_schedules_destroy(r->schedules);
 	free(r->snapshot_path);
+	free(r->kept);
 	free(r);
 }
 
@@ -701,14 +944,18 @@ int cli_run_machine(struct cli_run_options *o)
 	}
 	r->o = o;
 	r->console = (struct cli_console)CLI_CONSOLE_CLOSED;
+	r->artifacts = (struct cli_artifacts)CLI_ARTIFACTS_NONE;
+	r->began_us = gs_clock_wall_us();
 	pthread_mutex_init(&r->wake_lock, NULL);
 	cli_console_watch_init(&r->watch);
-	int code = start(r);
+	int code = start(r, &r->not_started);
 	if (code && r->have_loop)
 		run_close(r);
 	if (r->have_loop)
 		uv_run(&r->loop, UV_RUN_DEFAULT);
-	if (!code)
+	if (code)
+		finish_unstarted(r, code);
+	else
 		code = finish(r);
 	run_destroy(r);
 	return code;

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,15 +16,29 @@
 #define MEMORY_DEFAULT (UINT64_C(512) << 20)
 
 static const char *const reasons[] = {
-	[CLI_RUN_TIMEOUT] = "timeout",
-	[CLI_RUN_EXIT] = "exit",
-	[CLI_RUN_UNTIL] = "until",
-	[CLI_RUN_SIGNAL] = "signal",
+	[CLI_RUN_TIMEOUT] = "timeout", [CLI_RUN_EXIT] = "exit",
+	[CLI_RUN_UNTIL] = "until",     [CLI_RUN_SIGNAL] = "signal",
+	[CLI_RUN_FAIL_ON] = "fail-on", [CLI_RUN_STATUS_LINE] = "status-line",
 };
 
 const char *cli_run_reason_name(enum cli_run_reason reason)
 {
 	return reasons[reason];
+}
+
+const char *cli_run_name(const struct cli_run_options *o)
+{
+	const char *slash = strrchr(o->kernel, '/');
+
+	if (o->name)
+		return o->name;
+	return slash ? slash + 1 : o->kernel;
+}
+
+bool cli_run_wants_summary(const struct cli_run_options *o)
+{
+	return o->artifacts || o->junit || cli_until_has(&o->until, CLI_UNTIL_FAIL) ||
+	       cli_until_has(&o->until, CLI_UNTIL_STATUS);
 }
 
 enum {
@@ -42,6 +57,11 @@ enum {
 	KEY_SNAPSHOT_ON,
 	KEY_SNAPSHOT,
 	KEY_PROFILE,
+	KEY_FAIL_ON,
+	KEY_STATUS_LINE,
+	KEY_ARTIFACTS,
+	KEY_JUNIT,
+	KEY_NAME,
 };
 
 static const struct argp_option options[] = {
@@ -67,8 +87,22 @@ static const struct argp_option options[] = {
 	  3 },
 	{ "timeout", KEY_TIMEOUT, "DURATION", 0, "End after so long: 60s, 2m, 500ms", 3 },
 	{ "snapshot-on", KEY_SNAPSHOT_ON, "REASONS", 0,
-	  "Take a capture before ending for one of these: timeout,exit,until,signal", 3 },
+	  "Take a capture before ending for one of these: timeout,exit,until,signal,fail-on,"
+	  "status-line",
+	  3 },
 	{ "snapshot", KEY_SNAPSHOT, "FILE", 0, "Where to (default: guestshot-REASON.kcdata)", 3 },
+	{ NULL, 0, NULL, 0, "As a test runner", 4 },
+	{ "fail-on", KEY_FAIL_ON, "REGEX", 0,
+	  "End as failed when a line of the console matches; may be given several times", 4 },
+	{ "status-line", KEY_STATUS_LINE, "REGEX", 0,
+	  "End when a line of the console matches; what its first (subexpression) matches is the "
+	  "status of the guest's test, 0 is success",
+	  4 },
+	{ "artifacts", KEY_ARTIFACTS, "DIR", 0,
+	  "Keep console, captures and a summary of how it went in this folder", 4 },
+	{ "junit", KEY_JUNIT, "FILE", 0,
+	  "Write the result as JUnit XML (default with --artifacts: junit.xml in the folder)", 4 },
+	{ "name", KEY_NAME, "NAME", 0, "Name of the test (default: the kernel's file name)", 4 },
 	CLI_SCHEDULE_OPTIONS,
 	{ "verbose", 'v', NULL, 0, "Say what is going on; twice: more", 6 },
 	{ 0 },
@@ -108,15 +142,15 @@ static error_t set_console(struct argp_state *state, struct cli_run_options *o, 
 	return 0;
 }
 
-static error_t set_until(struct argp_state *state, struct cli_run_options *o, const char *arg)
+static error_t set_line(struct argp_state *state, struct cli_run_options *o, const char *option,
+			enum cli_until_kind kind, const char *arg)
 {
 	struct gs_error err = { 0 };
 
-	if (o->has_until)
-		return wrong(state, "until", arg, "given twice; join them with |");
-	if (cli_until_init(&o->until, arg, &err))
-		return wrong(state, "until", arg, err.text);
-	o->has_until = true;
+	if (kind != CLI_UNTIL_FAIL && cli_until_has(&o->until, kind))
+		return wrong(state, option, arg, "given twice; join them with |");
+	if (cli_until_add(&o->until, kind, arg, &err))
+		return wrong(state, option, arg, err.text);
 	return 0;
 }
 
@@ -127,16 +161,53 @@ static error_t set_snapshot_on(struct argp_state *state, struct cli_run_options 
 
 		if (i == ARRAY_SIZE(reasons))
 			return wrong(state, "snapshot-on", arg,
-				     "not a list of timeout, exit, until, signal");
+				     "not a list of timeout, exit, until, signal, fail-on, "
+				     "status-line");
 		o->snapshot_on |= 1u << i;
 	}
 	return 0;
 }
 
-/* What only makes sense together. */
-static error_t check(struct argp_state *state, const struct cli_run_options *o)
+/* A reason to take a snapshot that can never come, and what is missing; NULL: all can. */
+static const char *check_snapshot_on(const struct cli_run_options *o)
 {
-	const char *what = NULL;
+	const uint32_t on = o->snapshot_on;
+
+	if (o->snapshot && !on)
+		return "--snapshot needs --snapshot-on, which says when";
+	if (on & (1u << CLI_RUN_TIMEOUT) && !o->timeout_ns)
+		return "--snapshot-on timeout needs --timeout";
+	if (on & (1u << CLI_RUN_UNTIL) && !cli_until_has(&o->until, CLI_UNTIL_GOOD))
+		return "--snapshot-on until needs --until";
+	if (on & (1u << CLI_RUN_FAIL_ON) && !cli_until_has(&o->until, CLI_UNTIL_FAIL))
+		return "--snapshot-on fail-on needs --fail-on";
+	if (on & (1u << CLI_RUN_STATUS_LINE) && !cli_until_has(&o->until, CLI_UNTIL_STATUS))
+		return "--snapshot-on status-line needs --status-line";
+	return NULL;
+}
+
+/* A folder for what is left wants the captures of what went wrong. @return 0; ENOMEM */
+static error_t take_artifacts(struct cli_run_options *o)
+{
+	if (!o->artifacts)
+		return 0;
+	o->schedule.schedule.triggers = true;
+	o->schedule.triggers |= 1u << SS_REASON_PANIC | 1u << SS_REASON_OOPS;
+	if (o->schedule.has_dir)
+		return 0;
+	free(o->captures);
+	if (asprintf(&o->captures, "%s/captures", o->artifacts) < 0) {
+		o->captures = NULL;
+		return ENOMEM;
+	}
+	o->schedule.schedule.dir = o->captures;
+	return 0;
+}
+
+/* What only makes sense together. */
+static error_t check(struct argp_state *state, struct cli_run_options *o)
+{
+	const char *what = check_snapshot_on(o);
 
 	if (!o->kernel)
 		what = "which kernel? --kernel IMAGE is missing";
@@ -146,16 +217,15 @@ static error_t check(struct argp_state *state, const struct cli_run_options *o)
 		what = "--clusters: more clusters than vCPUs";
 	else if (o->kinds.count > o->clusters)
 		what = "--cluster-kind: more kinds than clusters (--clusters)";
-	else if (o->snapshot && !o->snapshot_on)
-		what = "--snapshot needs --snapshot-on, which says when";
-	else if ((o->snapshot_on & (1u << CLI_RUN_TIMEOUT)) && !o->timeout_ns)
-		what = "--snapshot-on timeout needs --timeout";
-	else if ((o->snapshot_on & (1u << CLI_RUN_UNTIL)) && !o->has_until)
-		what = "--snapshot-on until needs --until";
 	else if ((o->schedule.triggers & (1u << SS_REASON_TIMEOUT)) && !o->timeout_ns)
 		what = "--trigger timeout needs --timeout";
-	if (!what)
-		return cli_schedule_end(&o->schedule, true, state);
+	else if (o->name && !o->artifacts && !o->junit)
+		what = "--name goes with --junit or --artifacts";
+	if (!what) {
+		const error_t e = take_artifacts(o);
+
+		return e ? e : cli_schedule_end(&o->schedule, true, state);
+	}
 	argp_error(state, "%s", what);
 	return EINVAL;
 }
@@ -187,7 +257,14 @@ static error_t parse_key(int key, char *arg, struct argp_state *state)
 			       ? 0
 			       : wrong(state, "cluster-kind", arg, CLI_KINDS_WRONG);
 	case KEY_CONSOLE: return set_console(state, o, arg);
-	case KEY_UNTIL: return set_until(state, o, arg);
+	case KEY_UNTIL: return set_line(state, o, "until", CLI_UNTIL_GOOD, arg);
+	case KEY_FAIL_ON: return set_line(state, o, "fail-on", CLI_UNTIL_FAIL, arg);
+	case KEY_STATUS_LINE: return set_line(state, o, "status-line", CLI_UNTIL_STATUS, arg);
+	case KEY_ARTIFACTS:
+		o->artifacts = arg;
+		return *arg ? 0 : wrong(state, "artifacts", arg, "not a folder");
+	case KEY_JUNIT: o->junit = arg; return *arg ? 0 : wrong(state, "junit", arg, "not a file");
+	case KEY_NAME: o->name = arg; return *arg ? 0 : wrong(state, "name", arg, "not a name");
 	case KEY_TIMEOUT:
 		return cli_parse_duration(arg, &o->timeout_ns) && o->timeout_ns
 			       ? 0
@@ -212,12 +289,12 @@ bool cli_run_options_parse(int argc, char **argv, struct cli_run_options *o_out,
 {
 	*o_out = (struct cli_run_options){ .memory = MEMORY_DEFAULT, .cpus = 1, .clusters = 1 };
 	cli_schedule_init(&o_out->schedule);
+	cli_until_init(&o_out->until);
 	return cli_parse(&argp, argc, argv, o_out, exit_out);
 }
 
 void cli_run_options_deinit(struct cli_run_options *o)
 {
-	if (o->has_until)
-		cli_until_deinit(&o->until);
-	o->has_until = false;
+	cli_until_deinit(&o->until);
+	free(GS_TAKE(o->captures));
 }

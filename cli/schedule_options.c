@@ -41,32 +41,6 @@ static error_t wrong(struct argp_state *state, const char *option, const char *a
 	return EINVAL;
 }
 
-/* "0.1%", "5", "0.0001%": parts of a million. */
-static bool parse_percent(const char *text, uint32_t *ppm_out)
-{
-	uint32_t ppm = 0, digits = 0, weight = 10000;
-	bool fraction = false;
-
-	for (; *text && *text != '%'; text++) {
-		if (*text == '.' && !fraction && digits) {
-			fraction = true;
-			continue;
-		}
-		if (*text < '0' || *text > '9' || (fraction && weight == 1))
-			return false;
-		const uint32_t digit = (uint32_t)(*text - '0');
-		if (fraction)
-			ppm += digit * (weight /= 10);
-		else
-			ppm = ppm * 10 + digit * 10000;
-		digits++;
-		if (ppm > CTL_SCHEDULE_STOPPED_MAX)
-			return false;
-	}
-	*ppm_out = ppm;
-	return ppm && (!*text || !text[1]);
-}
-
 static error_t set_number(struct argp_state *state, const char *option, const char *arg,
 			  uint32_t max, uint32_t *n_out)
 {
@@ -198,11 +172,14 @@ error_t cli_schedule_key(struct cli_schedule_options *o, int key, const char *ar
 			       ? 0
 			       : wrong(state, "max-bytes", arg, "not a size such as 512M or 2G");
 	case CLI_KEY_MAX_STOPPED:
-		return parse_percent(arg, &s->max_stopped)
+		return cli_parse_percent(arg, &s->max_stopped)
 			       ? 0
 			       : wrong(state, "max-stopped", arg,
 				       "not a percentage from 0.0001% to 100%");
-	case CLI_KEY_DIR: s->dir = arg; return *arg ? 0 : wrong(state, "dir", arg, "not a folder");
+	case CLI_KEY_DIR:
+		s->dir = arg;
+		o->has_dir = true;
+		return *arg ? 0 : wrong(state, "dir", arg, "not a folder");
 	case CLI_KEY_TRIGGER: return set_triggers(state, o, arg);
 	default: return ARGP_ERR_UNKNOWN;
 	}

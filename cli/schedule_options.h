@@ -18,6 +18,7 @@ struct cli_schedule_options {
 	const char *pattern[CLI_WATCH_PATTERNS_MAX]; /* of --trigger console=REGEX */
 	uint32_t patterns;
 	bool has_wish; /* one that needs --every or --trigger */
+	bool has_dir;  /* else it is the default */
 };
 
 enum {

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "control/btlogs_code.h"
 #include "control/btlogs_priv.h"
 #include "introspect/btlog/book.h"
 #include "introspect/stackshot/records.h"
@@ -20,7 +21,9 @@ static void state_deinit(struct btlogs_state *s)
 {
 	btl_log_destroy(s->threads);
 	btl_log_destroy(s->samples);
+	btl_log_destroy(s->probes);
 	btl_library_destroy(s->lib);
+	ctl_code_destroy(s->code);
 	lnx_kernel_destroy(s->k);
 	*s = (struct btlogs_state){ 0 };
 }
@@ -49,23 +52,66 @@ static enum gs_code state_init(struct ctl_btlogs *b, struct btlogs_state *s, str
 	};
 	const struct btl_log_options threads = { .name = "threads", .capacity = BTLOGS_CAPACITY };
 	const struct btl_log_options samples = { .name = "samples", .capacity = BTLOGS_CAPACITY };
+	/* by element, since it is erased so */
+	const struct btl_log_options probes = { .name = "probes",
+						.kind = BTL_LOG_HASH,
+						.capacity = BTLOGS_CAPACITY };
 	rc = btl_library_create(&library, &s->lib, err);
 	if (!rc)
 		rc = btl_log_create(s->lib, &threads, &s->threads, err);
 	if (!rc)
 		rc = btl_log_create(s->lib, &samples, &s->samples, err);
-	return rc;
+	if (!rc)
+		rc = btl_log_create(s->lib, &probes, &s->probes, err);
+	if (rc)
+		return rc;
+	s->code = ctl_code_create(s->k, b->g);
+	return s->code ? GS_OK : gs_fail(err, GS_ENOSPC, "out of memory");
+}
+
+/* Where no record is, nothing has been met. */
+static void forget_code(struct btlogs_state *s)
+{
+	struct btl_log_stats threads, samples, probes;
+
+	btl_log_stats_get(s->threads, &threads);
+	btl_log_stats_get(s->samples, &samples);
+	btl_log_stats_get(s->probes, &probes);
+	if (!threads.held && !samples.held && !probes.held)
+		ctl_code_forget(s->code);
+}
+
+static void forget_locked(struct ctl_btlogs *b)
+{
+	if (b->observer)
+		b->observer(b->observer_arg, NULL);
+	state_deinit(&b->state);
 }
 
 enum gs_code ctl_btlogs_ready_locked(struct ctl_btlogs *b, struct gs_error *err)
 {
 	if (b->state.k && lnx_kernel_is_current(b->state.k, b->g))
 		return GS_OK;
-	state_deinit(&b->state);
+	forget_locked(b);
 	enum gs_code rc = state_init(b, &b->state, err);
 	if (rc)
 		state_deinit(&b->state);
+	else if (b->observer)
+		b->observer(b->observer_arg, &b->state);
 	return rc;
+}
+
+void ctl_btlogs_observe(struct ctl_btlogs *b,
+			void (*observer)(void *arg, const struct btlogs_state *state), void *arg)
+{
+	pthread_mutex_lock(&b->lock);
+	if (b->observer)
+		b->observer(b->observer_arg, NULL);
+	b->observer = observer;
+	b->observer_arg = arg;
+	if (observer && b->state.k)
+		observer(arg, &b->state);
+	pthread_mutex_unlock(&b->lock);
 }
 
 /* --- captures ------------------------------------------------------------------------------------
@@ -143,6 +189,7 @@ static void record_thread(struct btlogs_state *s, struct thread *t, uint64_t now
 	if (!t->record.address || !btl_log_wants(s->threads) ||
 	    btl_get(s->lib, in_user ? &user : t->frames, in_user ? 1 : n, 0, &ref))
 		return; /* counted by the library */
+	ctl_code_meet(s->code, t->frames, n);
 	(void)btl_log_record(s->threads, t->record.address, operation_of(&t->record), ref, now);
 }
 
@@ -150,10 +197,16 @@ static void feed_locked(struct btlogs_state *s, const void *data, size_t size, s
 {
 	const uint64_t now = gs_clock_ns();
 	struct kcd_reader r;
+	struct btl_log_stats stats;
 	struct kcd_item it;
 
 	if (kcd_reader_init(&r, data, size, KCD_TOLERANT, NULL))
 		return; /* our own stream */
+	btl_log_stats_get(s->threads, &stats);
+	if (!stats.enabled)
+		return;
+	forget_code(s);
+	ctl_code_see_capture(s->code, data, size);
 	while (kcd_reader_next(&r, &it) == KCD_OK) {
 		if (it.kind == KCD_ITEM_CONTAINER_BEGIN &&
 		    it.container_type == KCD_SS_CONTAINER_THREAD) {
@@ -166,6 +219,7 @@ static void feed_locked(struct btlogs_state *s, const void *data, size_t size, s
 			take_item(t, &it);
 		}
 	}
+	ctl_code_look(s->code);
 }
 
 void ctl_btlogs_feed(struct ctl_btlogs *b, const void *data, size_t size)
@@ -194,7 +248,7 @@ static enum gs_code act_on(struct btl_log *log, enum ctl_btlog_action action, st
 }
 
 /* The logs that a name stands for, NULL-terminated. @return false: none */
-static bool choose(const struct btlogs_state *s, const char *name, struct btl_log *logs_out[3])
+static bool choose(const struct btlogs_state *s, const char *name, struct btl_log *logs_out[4])
 {
 	size_t n = 0;
 
@@ -202,20 +256,22 @@ static bool choose(const struct btlogs_state *s, const char *name, struct btl_lo
 		logs_out[n++] = s->threads;
 	if (!name || !strcmp(name, "samples"))
 		logs_out[n++] = s->samples;
+	if (!name || !strcmp(name, "probes"))
+		logs_out[n++] = s->probes;
 	logs_out[n] = NULL;
 	return n;
 }
 
 static enum gs_code no_log(const char *name, struct gs_error *err)
 {
-	return gs_fail(err, GS_ENOENT, "no log \"%.32s\": there are \"threads\" and \"samples\"",
-		       name);
+	return gs_fail(err, GS_ENOENT,
+		       "no log \"%.32s\": there are \"probes\", \"threads\" and \"samples\"", name);
 }
 
 enum gs_code ctl_btlogs_act(struct ctl_btlogs *b, const char *log, enum ctl_btlog_action action,
 			    struct gs_error *err)
 {
-	struct btl_log *logs[3];
+	struct btl_log *logs[4];
 
 	pthread_mutex_lock(&b->lock);
 	enum gs_code rc = ctl_btlogs_ready_locked(b, err);
@@ -227,28 +283,15 @@ enum gs_code ctl_btlogs_act(struct ctl_btlogs *b, const char *log, enum ctl_btlo
 	return rc;
 }
 
-static bool name_of(void *arg, uint64_t address, struct btl_name *name_out)
-{
-	struct lnx_symbol s;
-
-	if (lnx_symbol_at(arg, GVA(address), &s))
-		return false;
-	name_out->start = s.start;
-	name_out->size = s.size;
-	name_out->flags = 0; /* of the image */
-	strncpy(name_out->name, s.name, sizeof(name_out->name) - 1);
-	name_out->name[sizeof(name_out->name) - 1] = '\0';
-	return true;
-}
-
 static enum gs_code take_book(struct btlogs_state *s, struct btl_log *const *logs,
 			      struct btl_book *book, struct gs_error *err)
 {
 	const struct btl_kernel kernel = { .banner = lnx_kernel_banner(s->k) };
 	bool any = false;
 
+	ctl_code_look(s->code);
 	for (; *logs; logs++) {
-		enum gs_code rc = btl_book_take(book, *logs, &kernel, name_of, s->k, err);
+		enum gs_code rc = btl_book_take(book, *logs, &kernel, ctl_code_name, s->code, err);
 
 		if (rc && rc != GS_ENOENT)
 			return rc;
@@ -262,7 +305,7 @@ enum gs_code ctl_btlogs_save(struct ctl_btlogs *b, const char *log, uint8_t **da
 			     size_t *len_out, struct gs_error *err)
 {
 	struct btl_book book = { 0 };
-	struct btl_log *logs[3];
+	struct btl_log *logs[4];
 
 	pthread_mutex_lock(&b->lock);
 	enum gs_code rc = b->state.k ? GS_OK : ctl_btlogs_ready_locked(b, err);
@@ -291,6 +334,7 @@ void ctl_btlogs_stats_get(struct ctl_btlogs *b, struct ctl_btlogs_stats *stats_o
 		btl_library_stats_get(b->state.lib, &stats_out->library);
 		btl_log_stats_get(b->state.threads, &stats_out->threads);
 		btl_log_stats_get(b->state.samples, &stats_out->samples);
+		btl_log_stats_get(b->state.probes, &stats_out->probes);
 	}
 	pthread_mutex_unlock(&b->lock);
 }
@@ -328,7 +372,7 @@ void ctl_btlogs_destroy(struct ctl_btlogs *b)
 	if (!b)
 		return;
 	GS_IGNORE(ctl_btlogs_sample(b, 0, NULL)); /* ending cannot fail */
-	state_deinit(&b->state);
+	forget_locked(b);
 	pthread_cond_destroy(&b->sampler_wake);
 	pthread_mutex_destroy(&b->sampler_lock);
 	pthread_mutex_destroy(&b->lock);

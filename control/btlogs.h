@@ -11,9 +11,9 @@
  *	ctl_btlogs_save(b, NULL, &data, &len, &err);
  *	ctl_btlogs_destroy(b);
  *
- * Two logs: "threads" (each thread of each capture; element: its task) and "samples" (what vCPUs were
- * executing; element: the current task). A library belongs to one boot of one kernel: when the guest
- * has another one, both logs begin anew.
+ * Three logs: "threads" (each thread of each capture; element: its task), "samples" (what vCPUs were
+ * executing; element: the current task) and "probes" (what record() of traces puts there). A library belongs to one boot of one kernel: when the guest
+ * has another one, all logs begin anew.
  *
  * Threads: any, but create and destroy. Calls block: for the kernel's search (some 40 ms, with one short
  * stop of the guest), for a log that is being read.
@@ -51,7 +51,7 @@ struct ctl_btlogs_stats {
 	bool has_library; /* a kernel was found */
 	char release[65];
 	struct btl_library_stats library;
-	struct btl_log_stats threads, samples;
+	struct btl_log_stats threads, samples, probes;
 	struct ctl_sample_stats sampling;
 };
 
@@ -86,14 +86,14 @@ void ctl_btlogs_feed(struct ctl_btlogs *b, const void *data, size_t size);
  */
 GS_MUST_USE enum gs_code ctl_btlogs_sample(struct ctl_btlogs *b, uint32_t hz, struct gs_error *err);
 
-/** @param log NULL: both. @return GS_OK; GS_ENOENT: no log of this name, or no kernel; GS_ENOSPC */
+/** @param log NULL: all. @return GS_OK; GS_ENOENT: no log of this name, or no kernel; GS_ENOSPC */
 GS_MUST_USE enum gs_code ctl_btlogs_act(struct ctl_btlogs *b, const char *log,
 					enum ctl_btlog_action action, struct gs_error *err);
 
 /**
  * The logs as a book (introspect/btlog/book.h) in kcdata.
  *
- * @param log       NULL: both
+ * @param log       NULL: all
  * @param data_out  returned: free with free()
  * @return GS_OK; GS_ENOENT: no log of this name, or nothing in it; GS_ENOSPC
  */

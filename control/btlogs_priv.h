@@ -11,11 +11,14 @@
 /* Records of each log: a minute of 99 Hz on 8 vCPUs, or 10,000 threads six times. 1 MiB. */
 #define BTLOGS_CAPACITY 65536u
 
+struct btlogs_code;
+
 /** A kernel, its library and logs. */
 struct btlogs_state {
 	struct lnx_kernel *k;
 	struct btl_library *lib;
-	struct btl_log *threads, *samples;
+	struct btl_log *threads, *samples, *probes;
+	struct btlogs_code *code; /* what is outside of the kernel's image */
 };
 
 struct ctl_btlogs {
@@ -24,6 +27,8 @@ struct ctl_btlogs {
 	uint64_t limit;
 	pthread_mutex_t lock;	   /* guards state; held while it is used */
 	struct btlogs_state state; /* k NULL: no kernel is known */
+	void (*observer)(void *arg, const struct btlogs_state *state); /* lock */
+	void *observer_arg;
 
 	pthread_mutex_t sampler_lock; /* guards what follows but the atomics; before lock */
 	pthread_cond_t sampler_wake;
@@ -40,6 +45,13 @@ struct ctl_btlogs {
  * @return GS_OK: b->state is it; GS_ENOENT: no kernel, with the reason; GS_ENOSPC
  */
 GS_MUST_USE enum gs_code ctl_btlogs_ready_locked(struct ctl_btlogs *b, struct gs_error *err);
+
+/**
+ * Have somebody told, with the lock held, of each kernel that is found (and at once of the one that is
+ * known), and with NULL before it goes. NULL: nobody any more; the last one is told that it goes.
+ */
+void ctl_btlogs_observe(struct ctl_btlogs *b,
+			void (*observer)(void *arg, const struct btlogs_state *state), void *arg);
 
 /** Frames of a kernel stack as btlog has them; at most LNX_FRAMES_MAX. @return how many */
 uint32_t ctl_btlogs_frames(const uint64_t *address, const uint8_t *kind, uint32_t count,

@@ -30,6 +30,7 @@ struct ctl_client {
 	int fd;
 	int passed_fd; /* came along and is not given out yet; -1: none */
 	json_int_t next_id;
+	bool lost;  /* nothing more can be asked */
 	size_t len; /* bytes in buf */
 	char buf[CTL_ANSWER_MAX];
 };
@@ -246,7 +247,8 @@ enum gs_code ctl_client_connect(const char *path, uint64_t wait_until_ns, uint64
 		return gs_fail(err, GS_ENOSPC, "out of memory");
 	c->fd = -1;
 	c->passed_fd = -1;
-	c->next_id = 1;
+	c->next_id = CTL_NO_ID + 1;
+	c->lost = false;
 	c->len = 0;
 	for (;;) {
 		enum gs_code rc = connect_and_greet(c, path, deadline_ns, err);
@@ -307,52 +309,108 @@ static enum gs_code send_request(struct ctl_client *c, const char *command, json
 	return rc;
 }
 
-/* The answer to request @p id; events, and answers nobody waits for any more, are passed over. */
+/* The line that answers request @p id; events, and answers nobody waits for any more, are passed over. */
 static enum gs_code receive_answer(struct ctl_client *c, json_int_t id, uint64_t deadline_ns,
-				   json_t **return_out, struct gs_error *err)
+				   json_t **line_out, struct gs_error *err)
 {
 	for (;;) {
 		json_t *line;
 		enum gs_code rc = receive_object(c, deadline_ns, &line, err);
 
-		if (rc)
+		if (rc) {
+			c->lost = rc != GS_ETIMEDOUT;
 			return rc;
-		json_t *error = json_object_get(line, "error");
-		json_t *body = json_object_get(line, "return");
-		json_t *line_id = json_object_get(line, "id");
+		}
+		const json_t *error = json_object_get(line, "error");
+		const json_t *line_id = json_object_get(line, "id");
 		/* an error without id is about the connection */
 		bool ours = line_id ? json_is_integer(line_id) && json_integer_value(line_id) == id
 				    : error != NULL;
-		if (!ours || (!error && !body)) {
-			json_decref(line);
-			if (gs_clock_ns() >= deadline_ns)
-				return gs_fail(err, GS_ETIMEDOUT, "no answer in time");
-			continue;
+		if (ours && (error || json_object_get(line, "return"))) {
+			c->lost = !line_id;
+			*line_out = line;
+			return GS_OK;
 		}
-		if (error)
-			rc = fail_as_told(error, err);
-		else if (!json_is_object(body))
-			rc = gs_fail(err, GS_EMALFORMED, "the server's answer is not an object");
-		else
-			*return_out = json_incref(body);
 		json_decref(line);
-		return rc;
+		if (gs_clock_ns() >= deadline_ns)
+			return gs_fail(err, GS_ETIMEDOUT, "no answer in time");
 	}
+}
+
+/* What it says, and what came along. */
+static enum gs_code take_answer(struct ctl_client *c, const json_t *line, json_t **return_out,
+				int *fd_out, struct gs_error *err)
+{
+	const json_t *error = json_object_get(line, "error");
+	json_t *body = json_object_get(line, "return");
+	GS_CLOSE int fd = GS_TAKE_FD(c->passed_fd);
+
+	if (error)
+		return fail_as_told(error, err);
+	if (!json_is_object(body)) {
+		c->lost = true;
+		return gs_fail(err, GS_EMALFORMED, "the server's answer is not an object");
+	}
+	*return_out = json_incref(body);
+	if (fd_out)
+		*fd_out = GS_TAKE_FD(fd);
+	return GS_OK;
+}
+
+enum gs_code ctl_client_send(struct ctl_client *c, const char *command, json_t *arguments,
+			     uint64_t deadline_ns, json_int_t *id_out, struct gs_error *err)
+{
+	const json_int_t id = c->next_id++;
+	enum gs_code rc = send_request(c, command, arguments, id, deadline_ns, err);
+
+	if (rc) {
+		c->lost = true; /* it may have half of a line */
+		return gs_wrap(err, rc, "%s", command);
+	}
+	*id_out = id;
+	return GS_OK;
+}
+
+enum gs_code ctl_client_answer(struct ctl_client *c, json_int_t id, json_t **return_out,
+			       int *fd_out, struct gs_error *err)
+{
+	json_t *line;
+	enum gs_code rc = receive_answer(c, id, 0, &line, err);
+
+	*return_out = NULL;
+	if (rc)
+		return rc == GS_ETIMEDOUT ? GS_OK : rc;
+	rc = take_answer(c, line, return_out, fd_out, err);
+	json_decref(line);
+	return rc;
 }
 
 enum gs_code ctl_client_call(struct ctl_client *c, const char *command, json_t *arguments,
 			     uint64_t deadline_ns, json_t **return_out, int *fd_out,
 			     struct gs_error *err)
 {
-	json_int_t id = c->next_id++;
-	enum gs_code rc = send_request(c, command, arguments, id, deadline_ns, err);
+	json_t *line;
+	json_int_t id;
+	enum gs_code rc = ctl_client_send(c, command, arguments, deadline_ns, &id, err);
 
-	if (!rc)
-		rc = receive_answer(c, id, deadline_ns, return_out, err);
-	GS_CLOSE int fd = GS_TAKE_FD(c->passed_fd);
-	if (!rc && fd_out)
-		*fd_out = GS_TAKE_FD(fd);
+	if (rc)
+		return rc;
+	rc = receive_answer(c, id, deadline_ns, &line, err);
+	if (rc)
+		return gs_wrap(err, rc, "%s", command);
+	rc = take_answer(c, line, return_out, fd_out, err);
+	json_decref(line);
 	return rc ? gs_wrap(err, rc, "%s", command) : GS_OK;
+}
+
+int ctl_client_fd(const struct ctl_client *c)
+{
+	return c->fd;
+}
+
+bool ctl_client_is_lost(const struct ctl_client *c)
+{
+	return c->lost;
 }
 
 enum gs_code ctl_capture_map(int fd, const void **data_out, size_t *size_out, struct gs_error *err)

@@ -17,6 +17,7 @@
  */
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -56,6 +57,36 @@ GS_MUST_USE enum gs_code ctl_client_connect(const char *path, uint64_t wait_unti
 GS_MUST_USE enum gs_code ctl_client_call(struct ctl_client *c, const char *command,
 					 json_t *arguments, uint64_t deadline_ns,
 					 json_t **return_out, int *fd_out, struct gs_error *err);
+
+/**
+ * The two halves of ctl_client_call(), for a caller that waits for other things as well, with poll() on
+ * ctl_client_fd(). One command is under way at a time.
+ *
+ * @param arguments  taken; NULL: none
+ * @param id_out     for ctl_client_answer()
+ */
+GS_MUST_USE enum gs_code ctl_client_send(struct ctl_client *c, const char *command,
+					 json_t *arguments, uint64_t deadline_ns,
+					 json_int_t *id_out, struct gs_error *err);
+
+/**
+ * Take the answer to what was sent, if it has come; never waits. With CTL_NO_ID, when nothing was sent:
+ * pass over what the server says.
+ *
+ * @param return_out  NULL with GS_OK: not all of it is there yet
+ * @param fd_out      as ctl_client_call()
+ * @return as ctl_client_call()
+ */
+GS_MUST_USE enum gs_code ctl_client_answer(struct ctl_client *c, json_int_t id, json_t **return_out,
+					   int *fd_out, struct gs_error *err);
+
+#define CTL_NO_ID 0
+
+/** The socket, for poll(); borrowed. */
+int ctl_client_fd(const struct ctl_client *c);
+
+/** Whether there is no connection any more, as against a command that the server refused. */
+bool ctl_client_is_lost(const struct ctl_client *c);
 
 /**
  * Map a capture that came along with an answer; refused unless it is sealed, so that no server can

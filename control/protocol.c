@@ -17,6 +17,7 @@ struct arg {
 	const char *name;
 	const char *type; /* for help */
 	const char *help;
+	/* NULL: kept as it is, if it is of its type */
 	bool (*parse)(const json_t *value, struct ctl_request *r, struct ctl_fault *f);
 };
 
@@ -311,11 +312,11 @@ static bool check_btlog(const struct ctl_request *r, struct ctl_fault *f)
 
 static const struct arg btlog_args[] = {
 	{ "action", "string", "\"enable\", \"disable\" (drops all), \"reset\"", parse_action },
-	{ "log", "string", "\"threads\" or \"samples\" (default: both)", parse_log },
+	{ "log", "string", "\"threads\", \"samples\" or \"probes\" (default: all)", parse_log },
 };
 
 static const struct arg btlog_save_args[] = {
-	{ "log", "string", "\"threads\" or \"samples\" (default: both)", parse_log },
+	{ "log", "string", "\"threads\", \"samples\" or \"probes\" (default: all)", parse_log },
 	{ "to", "string", "\"fd\" (default) or \"file\", as for snap", parse_to },
 	{ "path", "string", "absolute path of the file to write, with \"to\": \"file\"",
 	  parse_path },
@@ -420,6 +421,79 @@ static const struct arg schedule_remove_args[] = {
 	  parse_schedule_id },
 };
 
+/* The session is left out where one's own is meant. */
+#define TRACE_SESSION                                                                              \
+	{                                                                                          \
+		"session", "integer", "a persistent session (default: the connection's own)", NULL \
+	}
+
+static const struct arg trace_provider_args[] = {
+	{ "provider", "string", "its name", NULL },
+};
+
+static const struct arg trace_probes_args[] = {
+	{ "from", "integer", "the least id (default: 0, from the start)", NULL },
+};
+
+static const struct arg trace_match_args[] = {
+	{ "from", "integer", "the least id (default: 0, from the start)", NULL },
+	{ "probe", "string", "provider:module:function:name, globs, parts from the right", NULL },
+};
+
+static const struct arg trace_arg_args[] = {
+	{ "id", "integer", "of the probe", NULL },
+	{ "n", "integer", "of the argument, from 0", NULL },
+};
+
+static const struct arg trace_enable_args[] = {
+	{ "aggregation_bytes", "integer", "of each vCPU's aggregations (default: 262144)", NULL },
+	{ "buffer_bytes", "integer", "of each vCPU's buffer (default: 65536)", NULL },
+	{ "persistent", "boolean", "the session outlives its connection (default: false)", NULL },
+	{ "policy", "string", "of buffers: \"switch\" (default), \"ring\" or \"fill\"", NULL },
+	{ "program", "string or object", "what to enable (none: match again what is enabled)",
+	  NULL },
+	{ "stackshots", "string", "absolute path of the folder for captures of stackshot()", NULL },
+	TRACE_SESSION,
+};
+
+static const struct arg trace_eprobe_args[] = {
+	{ "epid", "integer", "of the enabled probe, from 1", NULL },
+	{ "room", "integer", "most records to describe (default: 64)", NULL },
+	TRACE_SESSION,
+};
+
+static const struct arg trace_replicate_args[] = {
+	{ "create", "string", "the probes to apply these clauses to", NULL },
+	{ "match", "string", "a pattern as clauses of the session have it", NULL },
+	TRACE_SESSION,
+};
+
+static const struct arg trace_enablings_args[] = {
+	{ "length", "integer", "most bytes of the text", NULL },
+	TRACE_SESSION,
+};
+
+static const struct arg trace_format_args[] = {
+	{ "length", "integer", "most bytes of the text", NULL },
+	{ "number", "integer", "of the label, from 1", NULL },
+	TRACE_SESSION,
+};
+
+static const struct arg trace_session_args[] = {
+	TRACE_SESSION,
+};
+
+static const struct arg trace_snap_args[] = {
+	TRACE_SESSION,
+	{ "vcpu", "integer", "whose", NULL },
+};
+
+static const struct arg trace_agg_args[] = {
+	{ "aggregation", "integer", "its id, from 1", NULL },
+	{ "room", "integer", "most records to describe (default: 64)", NULL },
+	TRACE_SESSION,
+};
+
 static const struct command commands[] = {
 	[CTL_CMD_STATUS] = { "status", "state of the guest, captures and clients", NULL, 0, NULL },
 	[CTL_CMD_SNAP] = { "snap", "stop the guest, record every thread, let it go on", snap_args,
@@ -444,6 +518,41 @@ static const struct command commands[] = {
 	[CTL_CMD_SCHEDULE_REMOVE] = { "schedule-remove", "end a schedule; its captures stay",
 				      schedule_remove_args, ARRAY_SIZE(schedule_remove_args),
 				      check_schedule_remove },
+	[CTL_CMD_TRACE_CONF] = { "trace-conf", "what can be traced, and limits", NULL, 0, NULL },
+	[CTL_CMD_TRACE_PROVIDER] = { "trace-provider", "a provider of probes", trace_provider_args,
+				     ARRAY_SIZE(trace_provider_args), NULL },
+	[CTL_CMD_TRACE_PROBES] = { "trace-probes", "all probes, by id", trace_probes_args,
+				   ARRAY_SIZE(trace_probes_args), NULL },
+	[CTL_CMD_TRACE_PROBE_MATCH] = { "trace-probe-match", "probes that a pattern means, by id",
+					trace_match_args, ARRAY_SIZE(trace_match_args), NULL },
+	[CTL_CMD_TRACE_PROBE_ARG] = { "trace-probe-arg", "the type of a probe's argument",
+				      trace_arg_args, ARRAY_SIZE(trace_arg_args), NULL },
+	[CTL_CMD_TRACE_ENABLE] = { "trace-enable", "enable a program, before it goes",
+				   trace_enable_args, ARRAY_SIZE(trace_enable_args), NULL },
+	[CTL_CMD_TRACE_EPROBE] = { "trace-eprobe", "an enabled probe and what it records",
+				   trace_eprobe_args, ARRAY_SIZE(trace_eprobe_args), NULL },
+	[CTL_CMD_TRACE_REPLICATE] = { "trace-replicate", "apply clauses to further probes",
+				      trace_replicate_args, ARRAY_SIZE(trace_replicate_args),
+				      NULL },
+	[CTL_CMD_TRACE_ENABLINGS] = { "trace-enablings", "what is enabled, as a program",
+				      trace_enablings_args, ARRAY_SIZE(trace_enablings_args),
+				      NULL },
+	[CTL_CMD_TRACE_FORMAT] = { "trace-format", "the label of a trace()", trace_format_args,
+				   ARRAY_SIZE(trace_format_args), NULL },
+	[CTL_CMD_TRACE_GO] = { "trace-go", "start recording", trace_session_args,
+			       ARRAY_SIZE(trace_session_args), NULL },
+	[CTL_CMD_TRACE_STOP] = { "trace-stop", "end recording", trace_session_args,
+				 ARRAY_SIZE(trace_session_args), NULL },
+	[CTL_CMD_TRACE_BUF_SNAP] = { "trace-buf-snap", "records of a vCPU that nobody has had yet",
+				     trace_snap_args, ARRAY_SIZE(trace_snap_args), NULL },
+	[CTL_CMD_TRACE_AGG_DESC] = { "trace-agg-desc", "an aggregation: its keys and its value",
+				     trace_agg_args, ARRAY_SIZE(trace_agg_args), NULL },
+	[CTL_CMD_TRACE_AGG_SNAP] = { "trace-agg-snap", "what a vCPU has aggregated since the last",
+				     trace_snap_args, ARRAY_SIZE(trace_snap_args), NULL },
+	[CTL_CMD_TRACE_STATUS] = { "trace-status", "state and counters of a session",
+				   trace_session_args, ARRAY_SIZE(trace_session_args), NULL },
+	[CTL_CMD_TRACE_CLOSE] = { "trace-close", "end a session, and all that it has",
+				  trace_session_args, ARRAY_SIZE(trace_session_args), NULL },
 	[CTL_CMD_STOP] = { "stop", "stop the guest until this connection says cont or ends; nests",
 			   NULL, 0, NULL },
 	[CTL_CMD_CONT] = { "cont", "undo one stop of this connection", NULL, 0, NULL },
@@ -521,6 +630,29 @@ static const struct arg *find_arg(const struct command *c, const char *name)
 	return NULL;
 }
 
+/* An argument of an operation of tracing: of its type, and kept. */
+static bool keep_argument(const struct arg *a, json_t *value, struct ctl_request *r,
+			  struct ctl_fault *f)
+{
+	const char *command = ctl_command_name(r->command);
+	uint64_t n = 0;
+
+	if (!strcmp(a->type, "integer") &&
+	    !parse_integer(value, r, a->name, 0, UINT32_MAX - 1, &n, f))
+		return false;
+	if ((!strcmp(a->type, "string") && !json_is_string(value)) ||
+	    (!strcmp(a->type, "boolean") && !json_is_boolean(value)) ||
+	    (!strcmp(a->type, "string or object") && !json_is_string(value) &&
+	     !json_is_object(value)))
+		return fault(f, CTL_CLASS_ARGUMENT, "%s: \"%s\" is a %s, not %s", command, a->name,
+			     a->type, type_name(value));
+	if (!r->trace)
+		r->trace = json_object();
+	if (json_object_set(r->trace, a->name, value))
+		return fault(f, gs_code_name(GS_ENOSPC), "out of memory");
+	return true;
+}
+
 static bool parse_arguments(json_t *arguments, struct ctl_request *r, struct ctl_fault *f)
 {
 	const struct command *c = &commands[r->command];
@@ -534,7 +666,7 @@ static bool parse_arguments(json_t *arguments, struct ctl_request *r, struct ctl
 		if (!a)
 			return fault(f, CTL_CLASS_ARGUMENT, "%s: unknown argument \"%.64s\"",
 				     c->name, name);
-		if (!a->parse(value, r, f))
+		if (!(a->parse ? a->parse(value, r, f) : keep_argument(a, value, r, f)))
 			return false;
 	}
 	return !c->check || c->check(r, f);
@@ -597,6 +729,8 @@ void ctl_request_deinit(struct ctl_request *request)
 	request->path = NULL;
 	free(request->log);
 	request->log = NULL;
+	json_decref(request->trace);
+	request->trace = NULL;
 }
 
 bool ctl_line_is_blank(const char *line, size_t len)
@@ -677,10 +811,10 @@ static json_t *version_object(void)
 
 char *ctl_line_greeting(size_t *len_out)
 {
-	return line_of(json_pack("{s:{s:o, s:i, s:[s, s, s, s, s, s, s]}}", "guestshot", "version",
-				 version_object(), "protocol", CTL_PROTOCOL_VERSION, "capabilities",
-				 "snap-fd", "snap-file", "snap-flags", "snap-saved", "dump",
-				 "btlog", "schedules"),
+	return line_of(json_pack("{s:{s:o, s:i, s:[s, s, s, s, s, s, s, s]}}", "guestshot",
+				 "version", version_object(), "protocol", CTL_PROTOCOL_VERSION,
+				 "capabilities", "snap-fd", "snap-file", "snap-flags", "snap-saved",
+				 "dump", "btlog", "schedules", "trace"),
 		       len_out);
 }
 

@@ -46,6 +46,23 @@ enum ctl_command {
 	CTL_CMD_SCHEDULES,
 	CTL_CMD_SCHEDULE_ADD,
 	CTL_CMD_SCHEDULE_REMOVE,
+	CTL_CMD_TRACE_CONF, /* tracing, to TRACE_CLOSE */
+	CTL_CMD_TRACE_PROVIDER,
+	CTL_CMD_TRACE_PROBES,
+	CTL_CMD_TRACE_PROBE_MATCH,
+	CTL_CMD_TRACE_PROBE_ARG,
+	CTL_CMD_TRACE_ENABLE,
+	CTL_CMD_TRACE_EPROBE,
+	CTL_CMD_TRACE_REPLICATE,
+	CTL_CMD_TRACE_ENABLINGS,
+	CTL_CMD_TRACE_FORMAT,
+	CTL_CMD_TRACE_GO,
+	CTL_CMD_TRACE_STOP,
+	CTL_CMD_TRACE_BUF_SNAP,
+	CTL_CMD_TRACE_AGG_DESC,
+	CTL_CMD_TRACE_AGG_SNAP,
+	CTL_CMD_TRACE_STATUS,
+	CTL_CMD_TRACE_CLOSE,
 	CTL_CMD_STOP,
 	CTL_CMD_CONT,
 	CTL_CMD_QUIT,
@@ -73,6 +90,7 @@ struct ctl_request {
 	char *path;		      /* snap to a file, dump, schedule-add: absolute; else NULL */
 	struct ctl_schedule_config schedule; /* schedule-add: but for its dir, which is path */
 	uint64_t schedule_id;		     /* schedule-remove */
+	json_t *trace; /* tracing: its arguments, of the types that they must have; NULL: none */
 };
 
 /* Classes of errors that the protocol adds to the names of enum gs_code. */

@@ -6,10 +6,13 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "control/btlogs_code.h"
 #include "control/btlogs_priv.h"
 
 /* Rounds between two looks whether the kernel is still the same. */
 #define KERNEL_CHECK_NS GS_NS_PER_SEC
+/* Frames may lie where nothing is ever known to be: filters in the classic form. */
+#define CODE_LOOK_NS (GS_NS_PER_SEC / 10)
 
 /* The thread's own; frames are too many for a stack. */
 struct sampler {
@@ -18,8 +21,8 @@ struct sampler {
 	uint8_t kind[LNX_FRAMES_MAX];
 	uint64_t frames[LNX_FRAMES_MAX];
 	uint64_t tpidr[GUEST_VCPUS_MAX]; /* of each vCPU, once known; 0: not yet */
-	uint64_t checked_ns;
-	struct ctl_sample_stats add; /* of the round under way */
+	uint64_t checked_ns, looked_ns;	 /* after the kernel; at its modules */
+	struct ctl_sample_stats add;	 /* of the round under way */
 };
 
 /* A vCPU that waits for work need not be stopped: its run queue says so. */
@@ -30,6 +33,21 @@ static bool is_idle(struct sampler *s, struct lnx_view *v, uint32_t vcpu)
 	return s->tpidr[vcpu] && !lnx_cpu_is_idle(v, s->tpidr[vcpu], &idle) && idle;
 }
 
+/* What the vCPU executes is there as long as that is stopped. */
+static void meet(struct sampler *s, const uint64_t *frames, uint32_t count)
+{
+	struct btlogs_code *code = s->b->state.code;
+	const uint64_t now = gs_clock_ns();
+
+	if (ctl_code_knows(code, frames, count))
+		return;
+	if (now - s->looked_ns > CODE_LOOK_NS) {
+		s->looked_ns = now;
+		ctl_code_look(code);
+	}
+	ctl_code_meet(code, frames, count);
+}
+
 static void record(struct sampler *s, uint64_t element, uint32_t op, const uint64_t *frames,
 		   uint32_t count)
 {
@@ -38,6 +56,7 @@ static void record(struct sampler *s, uint64_t element, uint32_t op, const uint6
 
 	if (!btl_log_wants(state->samples) || btl_get(state->lib, frames, count, 0, &ref))
 		return; /* counted by the library and the log */
+	meet(s, frames, count);
 	if (!btl_log_record(state->samples, element, op, ref, gs_clock_ns()))
 		s->add.samples++;
 }
@@ -129,6 +148,8 @@ static enum gs_code sample_round(struct sampler *s, struct gs_error *err)
 	if (!b->state.k || now - s->checked_ns > KERNEL_CHECK_NS) {
 		s->checked_ns = now;
 		rc = ctl_btlogs_ready_locked(b, err);
+		if (!rc)
+			ctl_code_look(b->state.code);
 	}
 	if (!rc) {
 		struct lnx_view v;

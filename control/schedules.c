@@ -21,6 +21,9 @@
 #define LOOKS_WITHIN   8
 #define LOOK_EVERY_MIN (100 * GS_NS_PER_MS)
 #define LOOK_EVERY_MAX (750 * GS_NS_PER_MS)
+/* Captures that are kept are tried again after so long, twice as long each time, up to … */
+#define WRITE_AGAIN_MIN GS_NS_PER_SEC
+#define WRITE_AGAIN_MAX (60 * GS_NS_PER_SEC)
 
 static void arm(struct schedule *s);
 static void schedule_end(struct schedule *s);
@@ -28,11 +31,27 @@ static void schedule_end(struct schedule *s);
 /* --- on the worker's thread ---------------------------------------------------------------------
  */
 
+/* What is kept goes first, so that names are in the order of time. */
+static enum gs_code write_kept(struct schedule *s, struct gs_error *err)
+{
+	uint32_t written;
+	const enum gs_code rc = ctl_kept_write(&s->kept, s->store, &written, err);
+
+	s->did.written += written;
+	return rc;
+}
+
 static enum gs_code sink_ready(void *arg, struct gs_error *err)
 {
 	struct schedule *s = arg;
 
-	return s->what == SCHEDULE_LOOK ? GS_OK : ctl_store_ready(s->store, err);
+	if (s->what == SCHEDULE_LOOK)
+		return GS_OK;
+	enum gs_code rc = ctl_store_ready(s->store, err);
+	if (!rc)
+		rc = write_kept(s, err);
+	/* what a trigger's capture has does not come again: it is kept */
+	return s->what == SCHEDULE_TRIGGER ? GS_OK : rc;
 }
 
 static void look(struct schedule *s, const struct ss_result *r)
@@ -43,18 +62,43 @@ static void look(struct schedule *s, const struct ss_result *r)
 		       gs_clock_ns(), &s->found);
 }
 
+static enum gs_code put_or_keep(struct schedule *s, const struct ctl_store_item *item,
+				struct gs_error *err)
+{
+	bool is_there = false;
+	enum gs_code rc = write_kept(s, err);
+
+	if (!rc)
+		rc = ctl_store_put(s->store, item, &is_there, err);
+	if (rc && !is_there)
+		s->did.is_kept = ctl_kept_add(&s->kept, item, &s->did.lost);
+	return rc;
+}
+
 static enum gs_code sink_put(void *arg, const struct ctl_job *job, struct gs_error *err)
 {
 	struct schedule *s = arg;
 	const struct ss_result *r = &job->result;
+	const struct ctl_store_item item = {
+		.data = r->data,
+		.size = r->size,
+		.numbers = r,
+		.reason = s->cause.reason.reason,
+		.since_ns = job->ask.since_ns,
+		.taken_us = gs_clock_wall_us(),
+	};
+	bool is_there;
 
 	/* any full capture is a look, too */
 	if (s->watch && !job->ask.since_ns)
 		look(s, r);
-	if (s->what == SCHEDULE_LOOK)
-		return GS_OK;
-	return ctl_store_put(s->store, r->data, r->size, r, s->cause.reason.reason,
-			     job->ask.since_ns, err);
+	switch (s->what) {
+	case SCHEDULE_DUE: return ctl_store_put(s->store, &item, &is_there, err);
+	case SCHEDULE_TRIGGER: return put_or_keep(s, &item, err);
+	case SCHEDULE_LOOK:
+	case SCHEDULE_WRITE: break;
+	}
+	return GS_OK;
 }
 
 /* --- what is asked of the worker ----------------------------------------------------------------
@@ -67,8 +111,9 @@ static void post(struct schedule *s, enum schedule_job what, const struct ss_req
 	s->what = what;
 	s->busy = true;
 	s->found = (struct ctl_watch_found){ 0 };
+	memset(&s->did, 0, sizeof(s->did));
 	s->job = (struct ctl_job){
-		.kind = CTL_JOB_SNAP,
+		.kind = what == SCHEDULE_WRITE ? CTL_JOB_SINK : CTL_JOB_SNAP,
 		.ask = *ask,
 		.sink = &s->sink,
 		.is_look = what == SCHEDULE_LOOK,
@@ -109,9 +154,12 @@ static void post_trigger(struct schedule *s)
 {
 	const struct ctl_schedules_config *c = &s->all->config;
 	const uint32_t reason = (uint32_t)__builtin_ctz(s->pending);
+	/* of what the kernel says of itself the console may have been told little (loglevel) */
+	const bool with_log = reason == SS_REASON_PANIC || reason == SS_REASON_OOPS;
 	const struct ss_request ask = {
 		.pid = SS_PID_ALL,
-		.flags = KCD_SS_REQ_THREAD_WAITINFO, /* who holds what is waited for */
+		/* who holds what is waited for */
+		.flags = KCD_SS_REQ_THREAD_WAITINFO | (with_log ? SS_KERNEL_LOG : 0),
 		.cause = &s->cause,
 	};
 
@@ -130,33 +178,44 @@ static void post_look(struct schedule *s)
 	post(s, SCHEDULE_LOOK, &ask);
 }
 
+static void post_write(struct schedule *s)
+{
+	const struct ss_request none = { 0 };
+
+	post(s, SCHEDULE_WRITE, &none);
+}
+
 /* --- what comes of it ---------------------------------------------------------------------------
  */
 
 /* The first failure is said, and its end; what is between is counted. */
 static void note_failure(struct schedule *s)
 {
-	s->lost++;
-	s->base_ns = 0; /* what comes next is full: it may be the base that was lost */
+	s->lost += !s->did.is_kept && s->what != SCHEDULE_WRITE;
+	if (s->what != SCHEDULE_WRITE)
+		s->base_ns = 0; /* what comes next is full: it may be the base that was lost */
 	if (!s->failing) {
 		s->failure = s->job.err;
 		gs_log(GS_LOG_WARNING,
-		       "schedule %" PRIu32 ": no capture: %s (others that fail are counted)", s->id,
-		       s->job.err.text);
+		       "schedule %" PRIu32 ": no capture: %s (others that fail are counted%s)",
+		       s->id, s->job.err.text,
+		       s->did.is_kept ? "; this one is kept until it can be written" : "");
 	}
 	s->failing = true;
 }
 
 static void note_success(struct schedule *s)
 {
-	s->written++;
-	s->triggered += s->what == SCHEDULE_TRIGGER;
 	if (s->failing)
 		gs_log(GS_LOG_WARNING,
 		       "schedule %" PRIu32 ": captures are taken again; %" PRIu64 " were not",
 		       s->id, s->lost);
 	s->failing = false;
 	s->failure = (struct gs_error){ 0 };
+	if (s->what == SCHEDULE_WRITE)
+		return;
+	s->written++;
+	s->triggered += s->what == SCHEDULE_TRIGGER;
 	if (s->what != SCHEDULE_DUE)
 		return;
 	if (s->job.ask.since_ns) {
@@ -165,6 +224,28 @@ static void note_success(struct schedule *s)
 		s->base_ns = s->job.result.start_ns;
 		s->deltas = 0;
 	}
+}
+
+/* What has become of captures that were kept, and when they are tried again. */
+static void note_kept(struct schedule *s, uint64_t now)
+{
+	s->written += s->did.written;
+	s->triggered += s->did.written;
+	s->lost += s->did.lost;
+	s->kept_now = s->kept.count;
+	if (s->did.written)
+		gs_log(GS_LOG_WARNING,
+		       "schedule %" PRIu32 ": %" PRIu32 " capture%s of before %s written now",
+		       s->id, s->did.written, s->did.written == 1 ? "" : "s",
+		       s->did.written == 1 ? "is" : "are");
+	if (!s->kept.count || s->did.written || !s->write_again)
+		s->write_again = WRITE_AGAIN_MIN;
+	else if (s->what == SCHEDULE_WRITE)
+		s->write_again = gs_min(2 * s->write_again, WRITE_AGAIN_MAX);
+	if (!s->kept.count)
+		s->write_ns = 0;
+	else if (!s->write_ns || s->what == SCHEDULE_WRITE)
+		s->write_ns = now + s->write_again;
 }
 
 /* When the next one may come, in place of the interval that was asked for. */
@@ -190,7 +271,7 @@ static void ask_for(struct schedule *s, const struct ss_reason_record *reason)
 	s->pending |= 1u << reason->reason;
 }
 
-static void release(struct schedule *s);
+static void leave(struct schedule *s);
 
 static void note_look(struct schedule *s)
 {
@@ -199,6 +280,28 @@ static void note_look(struct schedule *s)
 		       "schedule %" PRIu32 ": cannot look for what hangs: %s (it is tried again)",
 		       s->id, s->job.err.text);
 	s->look_failing = s->job.code;
+}
+
+static void tell_tracers(struct ctl_trace *t, const struct ss_reason_record *r)
+{
+	const uint64_t pid = (uint64_t)(int64_t)r->pid, tid = (uint64_t)(int64_t)r->tid;
+
+	if (r->reason == SS_REASON_PANIC)
+		ctl_trace_guest(t, CTL_TRACE_PANIC, 0, 0);
+	else if (r->reason == SS_REASON_OOPS)
+		ctl_trace_guest(t, CTL_TRACE_OOPS, 0, 0);
+	else if (r->reason == SS_REASON_CONSOLE)
+		ctl_trace_guest(t, CTL_TRACE_CONSOLE, 0, 0);
+	else if (r->reason == SS_REASON_HUNG_TASK)
+		ctl_trace_guest(t, CTL_TRACE_HUNG_TASK, pid, tid);
+	else if (r->reason == SS_REASON_SOFT_LOCKUP)
+		ctl_trace_guest(t, CTL_TRACE_SOFT_LOCKUP, pid, tid);
+}
+
+static void found(struct schedule *s, const struct ss_reason_record *reason)
+{
+	tell_tracers(s->all->config.trace, reason);
+	ask_for(s, reason);
 }
 
 static void on_done(struct ctl_job *job)
@@ -211,6 +314,7 @@ static void on_done(struct ctl_job *job)
 		ctl_store_stats_get(s->store, &s->folder);
 	if (ctl_pace_pay(&s->pace, now, job->result.stopped_ns))
 		say_stretched(s, now);
+	note_kept(s, now);
 	if (s->what == SCHEDULE_LOOK)
 		note_look(s);
 	else if (job->code)
@@ -218,11 +322,11 @@ static void on_done(struct ctl_job *job)
 	else
 		note_success(s);
 	if (s->found.has_hung)
-		ask_for(s, &s->found.hung);
+		found(s, &s->found.hung);
 	if (s->found.has_lockup)
-		ask_for(s, &s->found.lockup);
+		found(s, &s->found.lockup);
 	if (s->removed)
-		release(s);
+		leave(s);
 	else
 		arm(s);
 }
@@ -233,6 +337,12 @@ static void on_done(struct ctl_job *job)
 static uint64_t look_due(const struct schedule *s)
 {
 	return s->look_ns ? gs_max(s->look_ns, s->pace.paid_ns) : UINT64_MAX;
+}
+
+/* Of what is kept; at the end that is done once more, by leave(). */
+static uint64_t write_due(const struct schedule *s)
+{
+	return s->write_ns && !s->all->finishing ? s->write_ns : UINT64_MAX;
 }
 
 static bool nothing_is_due(const struct schedule *s)
@@ -249,6 +359,8 @@ static void on_timer(uv_timer_t *timer)
 		return; /* on_done() arms it again */
 	if (s->pending)
 		post_trigger(s);
+	else if (write_due(s) <= now)
+		post_write(s);
 	else if (!nothing_is_due(s) && ctl_pace_due(&s->pace) <= now)
 		post_due(s);
 	else if (!nothing_is_due(s) && look_due(s) <= now)
@@ -269,6 +381,7 @@ static void arm(struct schedule *s)
 		due = now;
 	else if (nothing_is_due(s))
 		due = UINT64_MAX;
+	due = gs_min(due, write_due(s));
 	if (due == UINT64_MAX) {
 		uv_timer_stop(&s->timer);
 		if (s->all->finishing)
@@ -285,6 +398,7 @@ void ctl_schedules_trigger(struct ctl_schedules *all, const struct ss_reason_rec
 	const uint64_t now = gs_clock_ns();
 	struct schedule *s;
 
+	tell_tracers(all->config.trace, reason);
 	LIST_FOREACH(s, &all->list, link)
 	{
 		if (!s->config.triggers || s->removed || reason->reason >= REASONS)
@@ -304,6 +418,7 @@ void ctl_schedules_trigger(struct ctl_schedules *all, const struct ss_reason_rec
 
 static void schedule_free(struct schedule *s)
 {
+	ctl_kept_deinit(&s->kept);
 	ctl_store_destroy(s->store);
 	ctl_watch_destroy(s->watch);
 	free((char *)s->config.dir);
@@ -339,6 +454,22 @@ static void release(struct schedule *s)
 	uv_close((uv_handle_t *)&s->timer, on_closed);
 }
 
+/* For good, but not without a last try to write what is kept. */
+static void leave(struct schedule *s)
+{
+	if (s->kept_now && !s->tried_last) {
+		s->tried_last = true;
+		post_write(s);
+		return;
+	}
+	if (s->kept_now)
+		gs_log(GS_LOG_WARNING,
+		       "schedule %" PRIu32 ": %" PRIu32
+		       " captures of triggers are lost: they could not be written",
+		       s->id, s->kept_now);
+	release(s);
+}
+
 static void schedule_end(struct schedule *s)
 {
 	s->removed = true;
@@ -346,7 +477,7 @@ static void schedule_end(struct schedule *s)
 	if (s->busy && ctl_worker_withdraw(s->all->config.worker, &s->job))
 		s->busy = false;
 	if (!s->busy)
-		release(s);
+		leave(s);
 }
 
 static enum gs_code check(const struct ctl_schedule_config *c, struct gs_error *err)

@@ -23,6 +23,7 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "control/trace.h"
 #include "control/worker.h"
 #include "introspect/stackshot/records.h"
 
@@ -57,6 +58,8 @@ struct ctl_schedules_config {
 	/** What the guest said last; oldest first. @return lines; NULL: nobody knows */
 	uint32_t (*console)(void *arg, struct ss_console_record lines_out[SS_CONSOLE_LINES]);
 	void *arg; /* of these */
+	struct ctl_trace
+		*trace; /* told of what triggers find; borrowed until finished; NULL: none */
 };
 
 struct ctl_schedules;
@@ -85,7 +88,7 @@ GS_MUST_USE enum gs_code ctl_schedules_add(struct ctl_schedules *all,
 					   enum ctl_schedule_open open, uint32_t *id_out,
 					   struct gs_error *err);
 
-/** End one; what it has captured stays. @return false: there is none of that number */
+/** End one; what it has captured stays, and what it has kept is tried once more. @return false: there is none of that number */
 bool ctl_schedules_remove(struct ctl_schedules *all, uint64_t id);
 
 /** All of them, for the control socket. NULL: out of memory */
@@ -103,7 +106,7 @@ void ctl_schedules_trigger(struct ctl_schedules *all, const struct ss_reason_rec
 void ctl_schedules_guest_ended(struct ctl_schedules *all);
 
 /**
- * Take what triggers have asked for, and no more.
+ * Take what triggers have asked for, and no more; what could not be written is tried once more.
  *
  * @param finished  called on the loop, not before this returns
  */

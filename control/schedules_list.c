@@ -18,14 +18,15 @@ static json_t *wishes(const struct ctl_schedule_config *c)
 
 static json_t *counters(const struct schedule *s)
 {
-	return json_pack(
-		"{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "interval_ns",
-		ctl_json_number(s->pace.interval_ns), "stretched", (int)s->pace.is_stretched,
-		"left_out", ctl_json_number(s->pace.left_out), "written",
-		ctl_json_number(s->written), "triggered", ctl_json_number(s->triggered), "failed",
-		ctl_json_number(s->lost), "suppressed", ctl_json_number(s->suppressed), "looks",
-		ctl_json_number(s->looks), "stopped_ns", ctl_json_number(s->pace.stopped_ns),
-		"failure", s->failing ? ctl_json_text(s->failure.text) : json_null());
+	return json_pack("{s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "interval_ns",
+			 ctl_json_number(s->pace.interval_ns), "stretched",
+			 (int)s->pace.is_stretched, "left_out", ctl_json_number(s->pace.left_out),
+			 "written", ctl_json_number(s->written), "triggered",
+			 ctl_json_number(s->triggered), "failed", ctl_json_number(s->lost), "kept",
+			 ctl_json_number(s->kept_now), "suppressed", ctl_json_number(s->suppressed),
+			 "looks", ctl_json_number(s->looks), "stopped_ns",
+			 ctl_json_number(s->pace.stopped_ns), "failure",
+			 s->failing ? ctl_json_text(s->failure.text) : json_null());
 }
 
 static json_t *folder(const struct ctl_store_stats *f)

@@ -5,6 +5,7 @@
 
 #include <sys/queue.h>
 
+#include "control/kept.h"
 #include "control/pace.h"
 #include "control/schedules.h"
 #include "control/store.h"
@@ -12,7 +13,7 @@
 
 #define REASONS (SS_REASON_SIGNAL + 1)
 
-enum schedule_job { SCHEDULE_DUE, SCHEDULE_TRIGGER, SCHEDULE_LOOK };
+enum schedule_job { SCHEDULE_DUE, SCHEDULE_TRIGGER, SCHEDULE_LOOK, SCHEDULE_WRITE };
 
 struct schedule {
 	LIST_ENTRY(schedule) link;
@@ -34,6 +35,12 @@ struct schedule {
 	struct ctl_store *store;
 	struct ctl_watch *watch; /* NULL: looks for nothing */
 	struct ctl_watch_found found;
+	struct ctl_kept kept; /* of triggers */
+	struct {
+		uint32_t written; /* that were kept */
+		uint32_t lost;	  /* that were to be kept */
+		bool is_kept;	  /* the job's own capture */
+	} did;
 
 	uint32_t pending; /* bits 1 << enum ss_reason: to be taken */
 	struct ss_reason_record asked[REASONS];
@@ -41,6 +48,11 @@ struct schedule {
 
 	uint64_t base_ns; /* of the full capture that deltas follow; 0: the next one is full */
 	uint32_t deltas;  /* since that */
+
+	uint32_t kept_now; /* as of the last job */
+	uint64_t write_ns,
+		write_again; /* when they are tried again; 0: not; in how long after that */
+	bool tried_last;     /* to write them, at the end */
 
 	uint64_t written, triggered, lost, suppressed, looks;
 	bool failing, look_failing;

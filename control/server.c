@@ -35,6 +35,7 @@ struct client {
 	bool busy;		    /* the job is out */
 	struct ctl_request request; /* of the job */
 	uint32_t stops;		    /* in force */
+	struct ctl_trace_client tracer;
 };
 
 struct ctl_server {
@@ -43,7 +44,10 @@ struct ctl_server {
 	struct ctl_socket socket;
 	uv_poll_t listener;
 	uv_timer_t retry;
-	uint32_t handles; /* of these two, not closed yet */
+	uv_async_t stackshot; /* a traced program wants a capture */
+	uint32_t handles;     /* of these three, not closed yet */
+	struct ctl_job shot;  /* that capture */
+	bool takes_shots, shot_busy;
 
 	LIST_HEAD(client_list, client) clients;
 	uint32_t connected; /* clients with a connection */
@@ -176,9 +180,10 @@ static json_t *btlogs_body(const struct client *c)
 	if (!b->has_library)
 		return json_pack("{s:n, s:n, s:[], s:o}", "kernel", "library", "logs", "sampling",
 				 sampling_object(&b->sampling));
-	return json_pack("{s:o, s:o, s:[o, o], s:o}", "kernel", ctl_json_text(b->release),
+	return json_pack("{s:o, s:o, s:[o, o, o], s:o}", "kernel", ctl_json_text(b->release),
 			 "library", library_object(&b->library), "logs", log_object(&b->threads),
-			 log_object(&b->samples), "sampling", sampling_object(&b->sampling));
+			 log_object(&b->samples), log_object(&b->probes), "sampling",
+			 sampling_object(&b->sampling));
 }
 
 static json_t *save_body(const struct client *c)
@@ -279,7 +284,7 @@ static json_t *status_body(const struct client *c)
 
 static void maybe_closed(struct ctl_server *s)
 {
-	if (!s->closing || !LIST_EMPTY(&s->clients) || s->handles)
+	if (!s->closing || !LIST_EMPTY(&s->clients) || s->handles || s->shot_busy)
 		return;
 	void (*closed)(void *arg) = s->closed;
 	void *arg = s->closed_arg;
@@ -301,6 +306,10 @@ static void client_release(struct client *c)
 		uint32_t resumes = c->stops;
 		c->stops = 0;
 		client_post(c, CTL_JOB_RESUME, resumes);
+		return;
+	}
+	if (c->tracer.session) {
+		client_post(c, CTL_JOB_TRACE_GONE, 0); /* done with none */
 		return;
 	}
 	LIST_REMOVE(c, link);
@@ -354,8 +363,11 @@ static void client_answer_job(struct client *c)
 	case CTL_JOB_SAMPLE:
 	case CTL_JOB_BTLOGS:
 	case CTL_JOB_BTLOG: send_return(c, c->request.id, btlogs_body(c), -1); break;
+	case CTL_JOB_TRACE: send_return(c, c->request.id, c->job.answer, -1); break;
+	case CTL_JOB_TRACE_GONE: break; /* nobody is left */
 	case CTL_JOB_STOP:
 	case CTL_JOB_RESUME: send_return(c, c->request.id, stop_body(c), -1); break;
+	case CTL_JOB_SINK: break; /* no client's */
 	}
 	ctl_request_deinit(&c->request);
 }
@@ -377,6 +389,7 @@ static void client_job_done(struct ctl_job *job)
 		gs_log(GS_LOG_WARNING, "release of a client's stops: %s", job->err.text);
 	}
 	if (!c->conn) {
+		json_decref(job->answer);
 		client_release(c);
 		return;
 	}
@@ -399,6 +412,9 @@ static void client_post(struct client *c, enum ctl_job_kind kind, uint32_t resum
 		.hz = c->request.hz,
 		.action = c->request.action,
 		.log = c->request.log,
+		.tracer = &c->tracer,
+		.operation = ctl_command_name(c->request.command),
+		.arguments = c->request.trace,
 		.done = client_job_done,
 		.arg = c,
 	};
@@ -406,6 +422,47 @@ static void client_post(struct client *c, enum ctl_job_kind kind, uint32_t resum
 	if (c->conn)
 		ctl_conn_pause(c->conn);
 	ctl_worker_post(c->server->config.worker, &c->job);
+}
+
+/* --- captures that traced programs want -------------------------------------------------------------
+ */
+
+static void shot_done(struct ctl_job *job)
+{
+	struct ctl_server *s = job->arg;
+
+	s->shot_busy = false;
+	if (job->code)
+		gs_log(GS_LOG_WARNING, "a capture for a trace: %s", job->err.text);
+	free((char *)job->path);
+	maybe_closed(s);
+}
+
+/* One at a time; what is wanted meanwhile is taken by none. */
+static void on_stackshot(uv_async_t *handle)
+{
+	struct ctl_server *s = handle->data;
+	char *path = ctl_trace_take_stackshot(s->config.trace);
+
+	if (!path || s->shot_busy || s->closing) {
+		free(path);
+		return;
+	}
+	s->shot = (struct ctl_job){ .kind = CTL_JOB_SNAP,
+				    .ask.pid = SS_PID_ALL,
+				    .path = path,
+				    .done = shot_done,
+				    .arg = s };
+	s->shot_busy = true;
+	ctl_worker_post(s->config.worker, &s->shot);
+}
+
+/* Any thread. */
+static void stackshot_wanted(void *arg)
+{
+	struct ctl_server *s = arg;
+
+	(void)uv_async_send(&s->stackshot); /* fails only when it is being closed */
 }
 
 /* --- commands -----------------------------------------------------------------------------------
@@ -419,7 +476,8 @@ static void client_post(struct client *c, enum ctl_job_kind kind, uint32_t resum
  * snap		captures	captures,	after that one	captures what is left:
  *				stays stopped			memory, last registers
  * dump		like snap
- * sample, btlog…	answer, after what the worker has to do before
+ * sample, btlog…,	answer, after what the worker has to do before
+ * trace-…
  * saved-drop,	answers		answers		answers		answers
  * schedule…
  * stop		stops		nests		after that one	counts, nothing runs
@@ -528,6 +586,23 @@ static void client_command(struct client *c)
 	case CTL_CMD_SCHEDULES:
 	case CTL_CMD_SCHEDULE_ADD:
 	case CTL_CMD_SCHEDULE_REMOVE: do_schedule_command(c); break;
+	case CTL_CMD_TRACE_CONF:
+	case CTL_CMD_TRACE_PROVIDER:
+	case CTL_CMD_TRACE_PROBES:
+	case CTL_CMD_TRACE_PROBE_MATCH:
+	case CTL_CMD_TRACE_PROBE_ARG:
+	case CTL_CMD_TRACE_ENABLE:
+	case CTL_CMD_TRACE_EPROBE:
+	case CTL_CMD_TRACE_REPLICATE:
+	case CTL_CMD_TRACE_ENABLINGS:
+	case CTL_CMD_TRACE_FORMAT:
+	case CTL_CMD_TRACE_GO:
+	case CTL_CMD_TRACE_STOP:
+	case CTL_CMD_TRACE_BUF_SNAP:
+	case CTL_CMD_TRACE_AGG_DESC:
+	case CTL_CMD_TRACE_AGG_SNAP:
+	case CTL_CMD_TRACE_STATUS:
+	case CTL_CMD_TRACE_CLOSE: client_post(c, CTL_JOB_TRACE, 0); break;
 	case CTL_CMD_STOP: do_stop(c); break;
 	case CTL_CMD_CONT: do_cont(c); break;
 	case CTL_CMD_QUIT: do_quit(c); break;
@@ -684,6 +759,13 @@ enum gs_code ctl_server_create(uv_loop_t *loop, const struct ctl_server_config *
 	s->handles = 2;
 	s->listener.data = s;
 	s->retry.data = s;
+	s->stackshot.data = s;
+	/* without it, programs that want captures are refused */
+	if (s->config.trace && !uv_async_init(loop, &s->stackshot, on_stackshot)) {
+		s->handles++;
+		s->takes_shots = true;
+		ctl_trace_on_stackshot(s->config.trace, stackshot_wanted, s);
+	}
 	uv_poll_start(&s->listener, UV_READABLE, on_connection);
 	*server_out = s;
 	return GS_OK;
@@ -716,6 +798,19 @@ static void on_closed(uv_handle_t *handle)
 	maybe_closed(s);
 }
 
+/* Persistent sessions may go on firing: nobody tells us any more. A capture that waits is given up. */
+static void shot_close(struct ctl_server *s)
+{
+	if (s->takes_shots) {
+		ctl_trace_on_stackshot(s->config.trace, NULL, NULL);
+		uv_close((uv_handle_t *)&s->stackshot, on_closed);
+	}
+	if (s->shot_busy && ctl_worker_withdraw(s->config.worker, &s->shot)) {
+		free((char *)s->shot.path);
+		s->shot_busy = false;
+	}
+}
+
 void ctl_server_close(struct ctl_server *s, void (*closed)(void *arg), void *arg)
 {
 	struct client *c;
@@ -725,6 +820,7 @@ void ctl_server_close(struct ctl_server *s, void (*closed)(void *arg), void *arg
 	s->closed_arg = arg;
 	uv_close((uv_handle_t *)&s->listener, on_closed);
 	uv_close((uv_handle_t *)&s->retry, on_closed);
+	shot_close(s);
 	ctl_socket_close(&s->socket);
 	/* gone() of these comes from the loop, so the list stays as it is */
 	LIST_FOREACH(c, &s->clients, link)

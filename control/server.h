@@ -43,9 +43,10 @@ struct ctl_hooks {
 };
 
 struct ctl_server_config {
-	const char *path;		 /* of the socket; borrowed for the call */
-	const struct guest *guest;	 /* borrowed until closed */
-	struct ctl_worker *worker;	 /* borrowed until closed */
+	const char *path;	   /* of the socket; borrowed for the call */
+	const struct guest *guest; /* borrowed until closed */
+	struct ctl_worker *worker; /* borrowed until closed */
+	struct ctl_trace *trace;   /* borrowed until closed; NULL: its captures are not taken */
 	struct ctl_schedules *schedules; /* borrowed until closed; NULL: none are taken */
 	const struct ctl_hooks *hooks;	 /* borrowed until closed */
 	void *arg;			 /* of the hooks */

@@ -306,15 +306,16 @@ enum gs_code ctl_store_ready(struct ctl_store *st, struct gs_error *err)
 	return rc;
 }
 
-static struct ctl_store_entry describe(struct ctl_store *st, const struct ss_result *r,
-				       uint32_t reason, uint64_t since_ns)
+static struct ctl_store_entry describe(const struct ctl_store *st,
+				       const struct ctl_store_item *item, uint64_t *name_us_out)
 {
+	const struct ss_result *r = item->numbers;
 	struct ctl_store_entry e = {
-		.is_delta = since_ns != 0,
-		.reason = reason,
-		.taken_us = gs_clock_wall_us(),
+		.is_delta = item->since_ns != 0,
+		.reason = item->reason,
+		.taken_us = item->taken_us ? item->taken_us : gs_clock_wall_us(),
 		.start_ns = r->start_ns,
-		.since_ns = since_ns,
+		.since_ns = item->since_ns,
 		.bytes = r->size,
 		.has_numbers = true,
 		.complete = r->complete,
@@ -324,44 +325,45 @@ static struct ctl_store_entry describe(struct ctl_store *st, const struct ss_res
 	};
 
 	/* names go up although the clock may be set back */
-	st->last_us = gs_max(e.taken_us, st->last_us + 1);
-	ctl_store_name(st->last_us, reason, e.is_delta, e.name);
+	*name_us_out = gs_max(e.taken_us, st->last_us + 1);
+	ctl_store_name(*name_us_out, item->reason, e.is_delta, e.name);
 	ctl_store_find_base(st, st->count, &e);
 	return e;
 }
 
-static enum gs_code put(struct ctl_store *st, const void *data, size_t size,
-			const struct ctl_store_entry *e, struct gs_error *err)
+static enum gs_code put(struct ctl_store *st, const struct ctl_store_item *item, bool *is_there_out,
+			struct gs_error *err)
 {
-	enum gs_code rc = ctl_store_write(st, e->name, data, size, err);
+	uint64_t name_us;
+	const struct ctl_store_entry e = describe(st, item, &name_us);
 
+	if (item->since_ns && !*e.base)
+		return gs_fail(err, GS_ENOENT,
+			       "%s: the full capture that this delta follows is not there",
+			       st->path);
+	enum gs_code rc = ctl_store_write(st, e.name, item->data, item->size, err);
 	if (rc)
 		return rc;
-	if (ctl_store_add(st, e)) {
-		(void)unlinkat(st->folder, e->name, 0); /* or the next one to open finds it */
+	st->last_us = name_us;
+	if (ctl_store_add(st, &e)) {
+		(void)unlinkat(st->folder, e.name, 0); /* or the next one to open finds it */
 		return gs_fail(err, GS_ENOSPC, "out of memory for the list of captures");
 	}
-	if (!e->is_delta && is_scheduled(e))
-		st->base_ns = e->start_ns;
+	*is_there_out = true;
+	if (!e.is_delta && is_scheduled(&e))
+		st->base_ns = e.start_ns;
 	return settle(st, err);
 }
 
-enum gs_code ctl_store_put(struct ctl_store *st, const void *data, size_t size,
-			   const struct ss_result *numbers, uint32_t reason, uint64_t since_ns,
-			   struct gs_error *err)
+enum gs_code ctl_store_put(struct ctl_store *st, const struct ctl_store_item *item,
+			   bool *is_there_out, struct gs_error *err)
 {
 	enum gs_code rc = ctl_store_open(st, err);
 
-	if (!rc) {
-		const struct ctl_store_entry e = describe(st, numbers, reason, since_ns);
-
-		rc = since_ns && !*e.base
-			     ? gs_fail(err, GS_ENOENT,
-				       "%s: the full capture that this delta follows is not there",
-				       st->path)
-			     : put(st, data, size, &e, err);
-	}
-	st->lost = rc ? size : 0;
+	*is_there_out = false;
+	if (!rc)
+		rc = put(st, item, is_there_out, err);
+	st->lost = rc ? item->size : 0;
 	return rc;
 }
 

@@ -81,19 +81,26 @@ GS_MUST_USE enum gs_code ctl_store_open(struct ctl_store *st, struct gs_error *e
  */
 GS_MUST_USE enum gs_code ctl_store_ready(struct ctl_store *st, struct gs_error *err);
 
+/** A capture to be written. */
+struct ctl_store_item {
+	const void *data;
+	size_t size;
+	const struct ss_result *numbers; /* of it */
+	uint32_t reason;		 /* enum ss_reason */
+	uint64_t since_ns;		 /* 0: it is a full one */
+	uint64_t taken_us;		 /* when, since 1970; 0: now */
+};
+
 /**
  * Write a capture, list it, remove what is too much.
  *
- * @param data     borrowed
- * @param numbers  of it
- * @param reason   enum ss_reason
- * @param since_ns 0: it is a full one
- * @return GS_OK; GS_ENOENT: also, a delta whose full one is not there; others: it is not there. A failure that leaves only the index behind the times
- *         counts as one, although the capture is there.
+ * @param item         borrowed, with what it points to
+ * @param is_there_out whether it has been written, also after a failure
+ * @return GS_OK; GS_ENOENT: also, a delta whose full one is not there. A failure that leaves only the
+ *         index behind the times counts as one, although the capture is there.
  */
-GS_MUST_USE enum gs_code ctl_store_put(struct ctl_store *st, const void *data, size_t size,
-				       const struct ss_result *numbers, uint32_t reason,
-				       uint64_t since_ns, struct gs_error *err);
+GS_MUST_USE enum gs_code ctl_store_put(struct ctl_store *st, const struct ctl_store_item *item,
+				       bool *is_there_out, struct gs_error *err);
 
 struct ctl_store_stats {
 	uint32_t captures; /* in the folder */

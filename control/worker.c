@@ -240,6 +240,15 @@ static void run_resume(struct ctl_worker *w, struct ctl_job *job)
 	}
 }
 
+static void run_trace(struct ctl_worker *w, struct ctl_job *job)
+{
+	if (!w->config.trace)
+		job->code = gs_fail(&job->err, GS_ENOTSUP, "this guest cannot be traced");
+	else
+		job->code = ctl_trace_do(w->config.trace, job->tracer, job->operation,
+					 job->arguments, &job->answer, &job->err);
+}
+
 static void run(struct ctl_worker *w, struct ctl_job *job)
 {
 	switch (job->kind) {
@@ -249,8 +258,11 @@ static void run(struct ctl_worker *w, struct ctl_job *job)
 	case CTL_JOB_BTLOGS:
 	case CTL_JOB_BTLOG:
 	case CTL_JOB_SAVE: run_btlog(w, job); return;
+	case CTL_JOB_TRACE: run_trace(w, job); return;
+	case CTL_JOB_TRACE_GONE: ctl_trace_client_gone(w->config.trace, job->tracer); return;
 	case CTL_JOB_STOP: job->code = guest_stop(w->config.guest, &job->err); return;
 	case CTL_JOB_RESUME: run_resume(w, job); return;
+	case CTL_JOB_SINK: job->code = job->sink->ready(job->sink->arg, &job->err); return;
 	}
 }
 

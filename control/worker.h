@@ -27,18 +27,22 @@
 #include "base/error.h"
 #include "control/btlogs.h"
 #include "control/dump.h"
+#include "control/trace.h"
 #include "introspect/guest/guest.h"
 #include "introspect/stackshot/stackshot.h"
 
 enum ctl_job_kind {
-	CTL_JOB_SNAP,	/* capture, then publish to path or as a memory file */
-	CTL_JOB_DUMP,	/* an ELF core of the guest, to path */
-	CTL_JOB_SAMPLE, /* start or end sampling, with hz */
-	CTL_JOB_BTLOGS, /* counters of the logs of backtraces */
-	CTL_JOB_BTLOG,	/* action on log */
-	CTL_JOB_SAVE,	/* the logs, to path or as a memory file */
-	CTL_JOB_STOP,	/* one guest_stop() */
-	CTL_JOB_RESUME, /* count times guest_resume() */
+	CTL_JOB_SNAP,	    /* capture, then publish to path or as a memory file */
+	CTL_JOB_DUMP,	    /* an ELF core of the guest, to path */
+	CTL_JOB_SAMPLE,	    /* start or end sampling, with hz */
+	CTL_JOB_BTLOGS,	    /* counters of the logs of backtraces */
+	CTL_JOB_BTLOG,	    /* action on log */
+	CTL_JOB_SAVE,	    /* the logs, to path or as a memory file */
+	CTL_JOB_TRACE,	    /* an operation of tracing */
+	CTL_JOB_TRACE_GONE, /* end a connection's session */
+	CTL_JOB_STOP,	    /* one guest_stop() */
+	CTL_JOB_RESUME,	    /* count times guest_resume() */
+	CTL_JOB_SINK,	    /* the sink's ready(), and nothing else */
 };
 
 struct ctl_job;
@@ -60,10 +64,13 @@ struct ctl_job {
 	const struct ctl_sink *sink; /* snap: instead of path or memory file; borrowed until done */
 	bool is_look; /* snap to a sink: a look at the guest that is no capture for anybody else */
 	bool keep;    /* snap that retrieves: it is not dropped when it was written to path */
-	uint32_t count;		      /* resume */
-	uint32_t hz;		      /* sample */
-	enum ctl_btlog_action action; /* btlog */
-	const char *log;	      /* btlog, save: NULL: all; borrowed until done */
+	uint32_t count;			 /* resume */
+	uint32_t hz;			 /* sample */
+	enum ctl_btlog_action action;	 /* btlog */
+	const char *log;		 /* btlog, save: NULL: all; borrowed until done */
+	struct ctl_trace_client *tracer; /* trace, gone: the connection's; borrowed until done */
+	const char *operation;		 /* trace; a static string */
+	json_t *arguments;		 /* trace; borrowed until done */
 	void (*done)(struct ctl_job *job);
 	void *arg; /* the poster's */
 
@@ -74,6 +81,7 @@ struct ctl_job {
 	struct ctl_dump_result dump;	/* dump, GS_OK */
 	struct ctl_btlogs_stats btlogs; /* btlogs, sample: GS_OK */
 	size_t saved;			/* save, GS_OK: bytes */
+	json_t *answer;			/* trace, GS_OK; taken by done() */
 	int fd; /* snap to a memory file, GS_OK: sealed; taken by done(); else -1 */
 
 	/* the worker's */
@@ -92,6 +100,7 @@ struct ctl_worker_config {
 	void *arg;
 	struct ss_session *session; /* where these are saved; borrowed like guest; NULL: nowhere */
 	struct lnx_hints hints;	    /* for dumps; what it points to is borrowed like guest */
+	struct ctl_trace *trace;    /* borrowed; NULL: nothing is traced */
 	struct ctl_btlogs *btlogs;  /* fed by captures once these are done; borrowed; NULL: none */
 };
 

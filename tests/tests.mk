@@ -3,7 +3,7 @@
 
 UNIT_SUITES := $(sort $(notdir $(patsubst %/,%,$(dir $(wildcard tests/unit/*/*.c)))))
 # suites with threads of their own run under ThreadSanitizer too
-TSAN_SUITES := $(filter btlog btlogs control guest qemu stackshot vmm,$(UNIT_SUITES))
+TSAN_SUITES := $(filter btlog btlogs control guest probe qemu stackshot vmm,$(UNIT_SUITES))
 
 # Calls of the C library that go through tests/unit/stackshot/trap.c, and of ours through seam.c
 comma := ,
@@ -47,14 +47,21 @@ $B/tests/dump-workers: $B/tests/e2e/dumps/workers.o $B/tests/unit/stackshot/pict
 dump-workers: $B/tests/dump-workers
 
 # a vCPU followed step by step beside QEMU
-steps_SRCS := $(wildcard tests/e2e/steps/*.c)
+steps_SRCS := $(addprefix tests/e2e/steps/,steps.c calls.c machine.c backtrace.c)
+# ... and stopped at random
+stops_SRCS := $(addprefix tests/e2e/steps/,stops.c cfi.c bare.c machine.c backtrace.c)
 $B/tests/steps: $(steps_SRCS:%.c=$B/%.o) $B/guestshot.a
+$B/tests/stops: $(stops_SRCS:%.c=$B/%.o) $B/guestshot.a
+$B/tests/steps $B/tests/stops:
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS_$(FLAVOUR)) -o $@ $^ $(LIBS)
 
 .PHONY: steps-program
 steps-program: $B/tests/steps
+
+.PHONY: stops-program
+stops-program: $B/tests/stops
 
 .PHONY: unit-programs
 unit-programs: $(UNIT_SUITES:%=$B/tests/unit-%)
@@ -74,7 +81,8 @@ endif
 SYSROOT_PACKAGES := linux-image-cloud-arm64 busybox-static
 ifneq ($(HOST_ARCH),aarch64)
   SYSROOT_PACKAGES += libc6-dev libzstd-dev zlib1g-dev libcapstone-dev libfdt-dev libbpf-dev libelf-dev libdw-dev \
-                      libjansson-dev libuv1-dev liburcu-dev check libsubunit-dev libseccomp-dev
+                      libjansson-dev libuv1-dev liburcu-dev check libsubunit-dev libseccomp-dev libncurses-dev \
+                      tmux ncurses-base libc-bin
 endif
 SYSROOT_PACKAGES := $(strip $(SYSROOT_PACKAGES))
 
@@ -87,7 +95,7 @@ $(SYSROOT)/.complete:
 	$(call say,FETCH,$(SYSROOT))
 	$(Q)tests/testbed/sysroot $(SYSROOT_PACKAGES)
 
-$T/bin/workload: $(addprefix tests/guest/,workload.c waits.c kinds.c listing.c mix.c calls.c count.c workload.h) $(SYSROOT)/.complete
+$T/bin/workload: $(addprefix tests/guest/,workload.c waits.c kinds.c listing.c mix.c calls.c count.c bpf.c workload.h) $(SYSROOT)/.complete
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
 	$(Q)$(ARM64_CC) -std=gnu17 -O2 -Wall -Wextra -Werror -I. -static -pthread -o $@ $(filter %.c,$^) -lz
@@ -173,13 +181,14 @@ UNIT_RUNS := $(foreach f,asan debug,$(foreach s,$(UNIT_SUITES),'unit-$s.$f=$(cal
              'kcdata-records=make --no-print-directory check-records && echo ok - docs/records.md is what the tables say' \
              'libkcdata=make --no-print-directory check-libkcdata && echo ok - libkcdata builds, links and exports its own names alone'
 dump_workers = $(BUILD)/$(HOST_ARCH)/$(1)/tests/dump-workers
-steps_run = 'steps$(3)=tests/e2e/steps/run $(BUILD)/$(HOST_ARCH)/release/tests/steps $(BUILD)/tests/steps $(1) $(2)'
+steps_run = 'steps$(3)=tests/e2e/steps/run steps $(BUILD)/$(HOST_ARCH)/release/tests/steps $(BUILD)/tests/steps $(1) $(2)'
 # slow, and apart from the others: beside the unit tests
 DUMPS_RUNS := 'dumps=make --no-print-directory check-dumps'
 E2E_RUNS := 'cli=PATH=$(abspath $(BUILD)/$(HOST_ARCH)/release):$$PATH tests/e2e/cli/run-table any tests/e2e/cli/*.t' \
             $(call steps_run,10000,$T/kernels/cloud) \
             'e2e=tests/e2e/run $(BUILD)/tests/e2e $(CASES)' \
-            'live=tests/e2e/live/run $(BUILD)/tests/live'
+            'live=tests/e2e/live/run $(BUILD)/tests/live' \
+            'live-disk=tests/e2e/live/disk $(BUILD)/tests/live-disk'
 
 .PHONY: unit-build
 unit-build:
@@ -214,6 +223,7 @@ check-dumps: $T/dumps/small.made
 	$(call dump_workers,release) 5 $(DUMP_KINDS:%=$T/dumps/%-small) || status=1; \
 	tests/e2e/dumps/damage $T/dumps small --part 5 --keep $(BUILD)/tests/damaged || status=1; \
 	tests/e2e/dumps/schedules $T/dumps/core-small || status=1; \
+	tests/e2e/dumps/watch $T/dumps/core-small || status=1; \
 	tests/e2e/dumps/qemu-dumps $(call unit_program,asan,guest) || status=1; \
 	tests/e2e/dumps/profiles $T/dumps $T/kernels/cloud || status=1; \
 	exit $$status
@@ -246,7 +256,8 @@ dumps-damage: ## captures of dumps that were cut, of flipped bits, of lost pages
 live: ## guests of QEMU and libvirt, captured and left as they were
 	$(Q)tools/deps build demo test
 	$(Q)$(MAKE) --no-print-directory live-build
-	$(Q)tests/run-suites $(BUILD)/tests/logs 'live=tests/e2e/live/run $(BUILD)/tests/live'
+	$(Q)tests/run-suites $(BUILD)/tests/logs 'live=tests/e2e/live/run $(BUILD)/tests/live' \
+	  'live-disk=tests/e2e/live/disk $(BUILD)/tests/live-disk'
 
 .PHONY: live-build
 live-build:
@@ -273,6 +284,17 @@ steps: ## STEPS=30000 stops of a vCPU, step by step, each backtrace judged (STEP
 	$(Q)tools/deps build demo test
 	+$(Q)$(SUBMAKE) testbed-parts $T/kernels/full FLAVOUR=release steps-program
 	$(Q)SUITE_TIMEOUT=14400 tests/run-suites $(BUILD)/tests/logs $(call steps_run,$(STEPS),$(STEPS_KERNELS),-long)
+
+# needs the kernels' debug packages, some 300 MB each
+CFI_STOPS ?= 10000
+CFI_KERNELS ?= 5.10-cloud cloud 6.12-cloud 7.3-cloud
+.PHONY: steps-cfi
+steps-cfi: ## CFI_STOPS=10000 random stops, each backtrace judged by the kernel's DWARF (CFI_KERNELS=names of tests/matrix/kernels)
+	$(Q)tools/deps build demo test
+	+$(Q)$(SUBMAKE) testbed-parts FLAVOUR=release stops-program
+	$(Q)for k in $(CFI_KERNELS); do tests/e2e/steps/vmlinux $$k || exit; done
+	$(Q)SUITE_TIMEOUT=14400 tests/run-suites $(BUILD)/tests/logs 'steps-cfi=tests/e2e/steps/run stops \
+	  $(BUILD)/$(HOST_ARCH)/release/tests/stops $(BUILD)/tests/steps-cfi $(CFI_STOPS) $(CFI_KERNELS:%=$T/kernels/%)'
 
 # each takes some 15 s beside four others on two processors
 KILLS ?= 300

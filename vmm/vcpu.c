@@ -98,11 +98,29 @@ void vmm_end_set(struct vmm *vm, enum vmm_end end)
 		vm->config.on_end(vm->config.arg, end);
 }
 
+static void tell(struct vmm_vcpu *v, enum vmm_vcpu_event what, uint64_t value)
+{
+	const struct vmm_config *c = &v->vm->config;
+
+	if (c->on_vcpu)
+		c->on_vcpu(c->arg, v->index, what, value);
+}
+
+void vmm_vcpu_regs_here(struct vmm *vm, uint32_t vcpu, struct guest_vcpu_regs *regs_out)
+{
+	struct vmm_vcpu *v = &vm->vcpus[vcpu];
+
+	// Nobody reads it: nothing is saved while the vCPU runs.
+	vmm_regs_save(v, VMM_SAVED_FRAME);
+	*regs_out = v->frame;
+}
+
 /* Save the registers, for which the lock is not needed: all vCPUs do it side by side. */
 static void save_unlocked(struct vmm_vcpu *v, enum vmm_saved what)
 {
 	pthread_mutex_unlock(&v->vm->lock);
 	vmm_regs_save(v, what);
+	tell(v, VMM_VCPU_STOP, 0);
 	pthread_mutex_lock(&v->vm->lock);
 	atomic_store_explicit(&v->saved, what, memory_order_release);
 }
@@ -125,12 +143,16 @@ static bool vcpu_may_run(struct vmm_vcpu *v)
 		pthread_cond_wait(&vm->resumed, &vm->lock);
 	}
 	bool may = end_get(vm) == VMM_RUNNING;
+	bool resumed =
+		may && atomic_load_explicit(&v->saved, memory_order_relaxed) != VMM_SAVED_NONE;
 	if (may) {
 		set_immediate_exit(v, 0);
 		atomic_store_explicit(&v->saved, VMM_SAVED_NONE, memory_order_relaxed);
 		v->state = VCPU_RUNNING;
 	}
 	pthread_mutex_unlock(&vm->lock);
+	if (resumed)
+		tell(v, VMM_VCPU_RESUME, 0);
 	return may;
 }
 
@@ -208,6 +230,10 @@ static enum vmm_end handle_exit(struct vmm_vcpu *v)
 {
 	struct kvm_run *run = v->run;
 
+	if (run->exit_reason == KVM_EXIT_MMIO)
+		tell(v, VMM_VCPU_EXIT_MMIO, run->mmio.phys_addr);
+	else
+		tell(v, VMM_VCPU_EXIT_OTHER, run->exit_reason);
 	switch (run->exit_reason) {
 	case KVM_EXIT_MMIO: return exit_mmio(v);
 	case KVM_EXIT_SYSTEM_EVENT: return exit_system_event(v);
@@ -262,12 +288,14 @@ static enum vmm_end run_guest(struct vmm_vcpu *v)
 	for (;;) {
 		enum vmm_end end = VMM_RUNNING;
 
-		if (ioctl(v->fd, KVM_RUN, 0) == 0)
+		if (ioctl(v->fd, KVM_RUN, 0) == 0) {
 			end = handle_exit(v);
-		else if (errno == EINTR)
+		} else if (errno == EINTR) {
+			tell(v, VMM_VCPU_EXIT_INTERRUPTED, 0);
 			return VMM_RUNNING;
-		else if (errno != EAGAIN)
+		} else if (errno != EAGAIN) {
 			end = run_failed(v, errno);
+		}
 		if (end)
 			return end;
 	}

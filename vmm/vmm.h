@@ -43,6 +43,15 @@ enum vmm_end {
 	VMM_END_KILLED,	  /* vmm_kill() */
 };
 
+/** What a vCPU does, for vmm_config.on_vcpu(). */
+enum vmm_vcpu_event {
+	VMM_VCPU_EXIT_MMIO, /* it left the guest for a device; value: guest-physical address */
+	VMM_VCPU_EXIT_INTERRUPTED, /* it was made leave */
+	VMM_VCPU_EXIT_OTHER,	   /* value: KVM_EXIT_* */
+	VMM_VCPU_STOP,		   /* a stop, or a hold of it alone, keeps it out of the guest */
+	VMM_VCPU_RESUME,
+};
+
 struct vmm_config {
 	const char
 		*kernel_path; /* ARM64 Image, plain, gzip-compressed, or an EFI zboot with gzip */
@@ -66,7 +75,12 @@ struct vmm_config {
 	 * an event loop. Must not call back into the vmm except vmm_ended(). May be NULL.
 	 */
 	void (*on_end)(void *arg, enum vmm_end end);
-	void *arg; /* of both */
+	/**
+	 * Called on a vCPU's thread at each of its events; must be quick, and must not call back into
+	 * the vmm except, of an exit, vmm_vcpu_regs_here(). May be NULL.
+	 */
+	void (*on_vcpu)(void *arg, uint32_t vcpu, enum vmm_vcpu_event what, uint64_t value);
+	void *arg; /* of all */
 };
 
 struct vmm_status {
@@ -113,6 +127,13 @@ GS_MUST_USE enum gs_code vmm_start(struct vmm *vm, struct gs_error *err);
  * Resume without a stop is GS_EBUSY. The guest's clocks stand still: docs/timekeeping.md.
  */
 struct guest *vmm_guest(struct vmm *vm);
+
+/**
+ * Registers of a vCPU that has just left the guest, those of GUEST_REGS_FRAME at least.
+ *
+ * Threads: its own, within on_vcpu() for an exit.
+ */
+void vmm_vcpu_regs_here(struct vmm *vm, uint32_t vcpu, struct guest_vcpu_regs *regs_out);
 
 /** Whether and why the guest has ended. Threads: any. */
 enum vmm_end vmm_ended(const struct vmm *vm);

@@ -450,7 +450,7 @@ static size_t least_element(uint32_t type)
 	case SS_RECORD_LONG_SYMBOL: return sizeof(struct ss_symbol_record);
 	case SS_RECORD_MODULE: return sizeof(struct ss_module_record);
 	case SS_RECORD_VCPU: return sizeof(struct ss_vcpu_record);
-	case SS_RECORD_WAIT: return sizeof(struct ss_wait_record);
+	case SS_RECORD_WAIT: return offsetof(struct ss_wait_record, device);
 	case SS_RECORD_MISSING: return sizeof(struct ss_missing_record);
 	case SS_RECORD_LOG: return sizeof(struct ss_log_record);
 	case SS_RECORD_CONSOLE: return sizeof(struct ss_console_record);

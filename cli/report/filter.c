@@ -6,11 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/util.h"
-#include "introspect/linux/linux.h"
-
-/* CPUs of which the newest run is kept: more than any guest has here. */
-#define CPUS 512
+#include "cli/report/since.h"
 
 bool rep_filter_is_set(const struct rep_filter *f)
 {
@@ -20,33 +16,6 @@ bool rep_filter_is_set(const struct rep_filter *f)
 bool rep_filter_are_states(const char *letters)
 {
 	return *letters && letters[strspn(letters, "RSDTtZXIP")] == '\0';
-}
-
-static bool has_run_time(const struct rep_thread *t)
-{
-	const uint32_t both = LNX_TASK_HAS_LAST_RUN | LNX_TASK_HAS_CPU;
-
-	return t->has_linux && (t->linux_facts.known & both) == both;
-}
-
-static void find_newest(const struct rep_capture *c, uint64_t newest[static CPUS])
-{
-	memset(newest, 0, CPUS * sizeof(*newest));
-	for (size_t i = 0; i < c->thread_count; i++) {
-		const struct ss_thread_record *r = &c->threads[i].linux_facts;
-
-		/* clocks of different CPUs cannot be compared: one without a place is left out */
-		if (has_run_time(&c->threads[i]) && r->cpu < CPUS)
-			newest[r->cpu] = gs_max(newest[r->cpu], r->exec_start_ns);
-	}
-}
-
-static bool has_waited(const struct rep_thread *t, const uint64_t *newest, uint64_t ns)
-{
-	const struct ss_thread_record *r = &t->linux_facts;
-
-	return has_run_time(t) && r->vcpu < 0 && r->state != 'R' && r->cpu < CPUS &&
-	       newest[r->cpu] - r->exec_start_ns >= ns;
 }
 
 static bool is_in(const struct rep_capture *c, const struct rep_thread *t, const char *function)
@@ -69,24 +38,25 @@ static bool is_process(const struct rep_task *t, const char *process)
 }
 
 static bool agrees(const struct rep_capture *c, const struct rep_thread *t,
-		   const struct rep_filter *f, const uint64_t *newest)
+		   const struct rep_filter *f, const struct rep_since *since)
 {
+	uint64_t waited_ns;
 	const uint32_t state = t->linux_facts.state;
 
 	if (f->states &&
 	    (!t->has_linux || !state || state > 0x7f || !strchr(f->states, (int)state)))
 		return false;
-	if (f->waiting_ns && !has_waited(t, newest, f->waiting_ns))
+	if (f->waiting_ns && (!rep_since_run(since, t, &waited_ns) || waited_ns < f->waiting_ns))
 		return false;
 	return !f->function || is_in(c, t, f->function);
 }
 
 size_t rep_filter_apply(struct rep_capture *c, const struct rep_filter *f)
 {
-	static uint64_t newest[CPUS]; /* too large for a stack */
+	static struct rep_since since; /* too large for a stack */
 	size_t shown = 0;
 
-	find_newest(c, newest);
+	rep_since_init(&since, c);
 	for (size_t i = 0; i < c->thread_count; i++)
 		c->threads[i].hidden = true;
 	for (size_t i = 0; i < c->task_count; i++) {
@@ -97,7 +67,7 @@ size_t rep_filter_apply(struct rep_capture *c, const struct rep_filter *f)
 		for (uint32_t k = 0; k < task->thread_count; k++) {
 			struct rep_thread *t = &c->threads[task->first_thread + k];
 
-			t->hidden = !agrees(c, t, f, newest);
+			t->hidden = !agrees(c, t, f, &since);
 			shown += !t->hidden;
 		}
 	}

@@ -24,8 +24,7 @@ bool rep_filter_are_states(const char *letters);
 /**
  * Hide the threads that do not agree.
  *
- * How long a thread has not been executed is told by the newest of all that ran on the same CPU: the
- * guest's clock is of each CPU, and not read. So it may have been longer, but was not less.
+ * How long a thread has not been executed may have been longer, but was not less (since.h).
  *
  * @return how many are not hidden
  */

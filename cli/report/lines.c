@@ -118,11 +118,8 @@ static bool is_of_scheduler(const struct rep_frame *f)
 	return f->symbol && f->symbol->flags & SS_SYMBOL_SCHED;
 }
 
-/*
- * The innermost frame that says something. All that sleep are in the scheduler: its functions are passed, and
- * __switch_to() before them, which old kernels do not count among these.
- */
-static const struct rep_frame *place_of(const struct rep_capture *c, const struct rep_thread *t)
+/* __switch_to() comes before the scheduler's functions, and old kernels do not count it among these. */
+const struct rep_frame *rep_place(const struct rep_capture *c, const struct rep_thread *t)
 {
 	if (!t->frame_count)
 		return NULL;
@@ -145,18 +142,35 @@ static void put_module(const struct rep_frame *f, FILE *to)
 	fputc(']', to);
 }
 
+/* "pipe_read", "0xffff… [module]" */
+static void put_function(const struct rep_frame *f, FILE *to)
+{
+	if (f->symbol)
+		rep_put(f->symbol->name, strlen(f->symbol->name), to);
+	else
+		fprintf(to, "%#" PRIx64, f->address);
+	put_module(f, to);
+}
+
+void rep_put_functions(const struct rep_capture *c, const struct rep_thread *t, FILE *to)
+{
+	const struct rep_frame *first = rep_place(c, t),
+			       *end = &c->frames[t->first_frame + t->frame_count];
+
+	for (const struct rep_frame *f = first; f && f < end; f++) {
+		fputs(f > first ? " < " : "", to);
+		put_function(f, to);
+	}
+}
+
 void rep_put_place(const struct rep_capture *c, const struct rep_thread *t, FILE *to)
 {
-	const struct rep_frame *f = place_of(c, t);
+	const struct rep_frame *f = rep_place(c, t);
 
 	rep_put_state(t, to);
-	if (f && f->symbol) {
-		fputs(" in ", to);
-		rep_put(f->symbol->name, strlen(f->symbol->name), to);
-		put_module(f, to);
-	} else if (f) {
-		fprintf(to, " at %#" PRIx64, f->address);
-		put_module(f, to);
+	if (f) {
+		fputs(f->symbol ? " in " : " at ", to);
+		put_function(f, to);
 	} else if (t->has_linux && t->linux_facts.stack_end == LNX_END_COMPLETE) {
 		fputs(" in user mode", to);
 	}
@@ -209,6 +223,16 @@ void rep_put_stack(const struct rep_capture *c, const struct rep_thread *t, cons
 	else if (!t->frame_count)
 		fprintf(to, "%s(in user mode)\n", indent);
 	put_user_stack(c, t, indent, to);
+}
+
+void rep_put_console(const struct ss_console_record *lines, size_t count, const char *indent,
+		     FILE *to)
+{
+	for (size_t i = 0; i < count; i++) {
+		fputs(indent, to);
+		rep_put(lines[i].text, sizeof(lines[i].text), to);
+		fputc('\n', to);
+	}
 }
 
 /* --- groups --- */
@@ -272,28 +296,48 @@ static int compare_members(const void *a, const void *b)
 	return order ? order : (x->thread > y->thread) - (x->thread < y->thread);
 }
 
-struct group {
-	const struct rep_member *first;
-	size_t count;
-};
-
-/* Largest first; among equals the one with the lower thread. */
+/* By rank, then largest first; among equals the one with the lower thread. */
 static int compare_groups(const void *a, const void *b)
 {
-	const struct group *x = a, *y = b;
+	const struct rep_group *x = a, *y = b;
 
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? 1 : -1;
 	if (x->count != y->count)
 		return x->count < y->count ? 1 : -1;
 	return (x->first->thread > y->first->thread) - (x->first->thread < y->first->thread);
 }
 
-static void put_group(const struct group *g, FILE *to)
+bool rep_groups_make(struct rep_member *members, size_t count,
+		     uint64_t (*rank)(const struct rep_member *m, void *arg), void *arg,
+		     struct rep_group **groups_out, size_t *count_out)
 {
-	const struct rep_thread *t = g->first->thread;
+	struct rep_group *groups = gs_array_alloc(count, sizeof(*groups));
+	size_t n = 0;
+
+	if (count && !groups)
+		return false;
+	if (count)
+		qsort(members, count, sizeof(*members), compare_members);
+	for (size_t i = 0; i < count; i++) {
+		if (!i || compare_group(&members[i - 1], &members[i]))
+			groups[n++].first = &members[i];
+		struct rep_group *g = &groups[n - 1];
+		g->count++;
+		if (rank)
+			g->rank = gs_max(g->rank, rank(&members[i], arg));
+	}
+	if (n)
+		qsort(groups, n, sizeof(*groups), compare_groups);
+	*groups_out = groups;
+	*count_out = n;
+	return true;
+}
+
+void rep_put_group_names(const struct rep_group *g, FILE *to)
+{
 	struct rep_shown s;
 
-	fprintf(to, "\n%zu thread%s, %s:", g->count, g->count == 1 ? "" : "s",
-		rep_state_text((char)t->linux_facts.state));
 	for (size_t i = 0; i < g->count && i < GROUP_NAMES; i++) {
 		const struct rep_member *m = &g->first[i];
 		int64_t tid = m->thread->has_linux ? m->thread->linux_facts.tid
@@ -304,27 +348,27 @@ static void put_group(const struct group *g, FILE *to)
 	}
 	if (g->count > GROUP_NAMES)
 		fprintf(to, " and %zu more", g->count - GROUP_NAMES);
-	fputc('\n', to);
-	rep_put_stack(g->first->c, t, "    ", to);
+}
+
+void rep_put_group(const struct rep_group *g, FILE *to)
+{
+	fprintf(to, "%zu thread%s, %s:", g->count, g->count == 1 ? "" : "s",
+		rep_state_text((char)g->first->thread->linux_facts.state));
+	rep_put_group_names(g, to);
 }
 
 bool rep_put_groups(struct rep_member *members, size_t count, FILE *to)
 {
-	GS_FREE struct group *groups = gs_array_alloc(count, sizeof(*groups));
-	size_t n = 0;
+	GS_FREE struct rep_group *groups = NULL;
+	size_t n;
 
-	if (!count)
-		return true;
-	if (!groups)
+	if (!rep_groups_make(members, count, NULL, NULL, &groups, &n))
 		return false;
-	qsort(members, count, sizeof(*members), compare_members);
-	for (size_t i = 0; i < count; i++) {
-		if (!i || compare_group(&members[i - 1], &members[i]))
-			groups[n++].first = &members[i];
-		groups[n - 1].count++;
+	for (size_t i = 0; i < n; i++) {
+		fputc('\n', to);
+		rep_put_group(&groups[i], to);
+		fputc('\n', to);
+		rep_put_stack(groups[i].first->c, groups[i].first->thread, "    ", to);
 	}
-	qsort(groups, n, sizeof(*groups), compare_groups);
-	for (size_t i = 0; i < n; i++)
-		put_group(&groups[i], to);
 	return true;
 }

@@ -39,6 +39,12 @@ void rep_put_name(const struct rep_thread *t, FILE *to);
 /** The name and the state. */
 void rep_put_thread(const struct rep_thread *t, FILE *to);
 
+/**
+ * The innermost frame that says something: all that sleep are in the scheduler, so its functions are
+ * passed. NULL: there is no frame.
+ */
+const struct rep_frame *rep_place(const struct rep_capture *c, const struct rep_thread *t);
+
 /** The state and the innermost function, for one that sleeps without the scheduler's: "S (sleeping) in pipe_read" */
 void rep_put_place(const struct rep_capture *c, const struct rep_thread *t, FILE *to);
 
@@ -48,6 +54,10 @@ void rep_put_place(const struct rep_capture *c, const struct rep_thread *t, FILE
  */
 void rep_put_stack(const struct rep_capture *c, const struct rep_thread *t, const char *indent,
 		   FILE *to);
+
+/** Lines of a guest's console, one a line. */
+void rep_put_console(const struct ss_console_record *lines, size_t count, const char *indent,
+		     FILE *to);
 
 /** A thread to be shown in a group. */
 struct rep_member {
@@ -60,6 +70,37 @@ struct rep_member {
  * stack never equals a whole one.
  */
 int rep_compare_stacks(const struct rep_member *a, const struct rep_member *b);
+
+/** Threads with the same stack and state. */
+struct rep_group {
+	const struct rep_member *first; /* the others are behind it */
+	size_t count;
+	uint64_t rank; /* highest of its members */
+};
+
+/**
+ * Make groups of threads, by all that is shown of their stacks.
+ *
+ * @param members    sorted here; all of one capture; borrowed by the groups
+ * @param rank       groups of a higher one come first, then larger ones; NULL: larger ones first
+ * @param groups_out returned: free with free(); NULL when there are none
+ * @return false: out of memory
+ */
+GS_MUST_USE bool rep_groups_make(struct rep_member *members, size_t count,
+				 uint64_t (*rank)(const struct rep_member *m, void *arg), void *arg,
+				 struct rep_group **groups_out, size_t *count_out);
+
+/** "3 threads, sleeping: 110 a, 111 b, 112 b" */
+void rep_put_group(const struct rep_group *g, FILE *to);
+
+/**
+ * The functions of the kernel stack, innermost first: "pipe_read < vfs_read < ksys_read"; of one that sleeps
+ * without the scheduler's.
+ */
+void rep_put_functions(const struct rep_capture *c, const struct rep_thread *t, FILE *to);
+
+/** The first names of a group's threads: " 101 runner, 102 wait and 7 more" */
+void rep_put_group_names(const struct rep_group *g, FILE *to);
 
 /**
  * Threads with the same stack and state once, with their number and names; largest group first.

@@ -40,11 +40,7 @@ static void write_console(const struct rep_capture *c, FILE *to)
 {
 	if (c->console_count)
 		fputs("\nThe console's last lines before it:\n", to);
-	for (size_t i = 0; i < c->console_count; i++) {
-		fputs("  ", to);
-		rep_put(c->console[i].text, sizeof(c->console[i].text), to);
-		fputc('\n', to);
-	}
+	rep_put_console(c->console, c->console_count, "  ", to);
 }
 
 static void write_head(const struct rep_capture *c, FILE *to)

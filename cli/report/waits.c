@@ -17,7 +17,7 @@
 #define TAKEN UINT32_MAX /* by whom a thread of a cycle was seen, once that is told */
 
 /* How what a record has besides the object is shown. */
-enum form { NO_EXTRA, NUMBER, HEX, FUNCTION, DUE };
+enum form { NO_EXTRA, NUMBER, HEX, FUNCTION, DUE, LEFT };
 
 static const struct {
 	const char *name; /* in JSON */
@@ -58,6 +58,10 @@ static const struct {
 	[LNX_WAIT_SIGNAL] = { "signal", "signal", HEX, "signals", "of" },
 	[LNX_WAIT_FREEZER] = { "freezer", "thaw of" },
 	[LNX_WAIT_WORK] = { "work", "work, idle", FUNCTION, "function", "in" },
+	[LNX_WAIT_TIMEOUT] = { "timeout", "timeout", LEFT, "left_ms", "due in" },
+	[LNX_WAIT_BLOCK] = { "block", "block request" },
+	[LNX_WAIT_TAG] = { "tag", "free block request of" },
+	[LNX_WAIT_BUFFER] = { "buffer", "buffer", NUMBER, "block", "block" },
 };
 
 /* Kinds of later captures are here as 0. */
@@ -161,6 +165,10 @@ static void put_extra(const struct rep_wait *w, FILE *to)
 		fprintf(to, ", %s %" PRIu64 ".%09" PRIu64 " s", text, extra / 1000000000,
 			extra % 1000000000);
 		break;
+	case LEFT:
+		if (extra != LNX_TIMEOUT_UNKNOWN)
+			fprintf(to, ", %s %" PRIu64 " ms", text, extra);
+		break;
 	case FUNCTION:
 		if (!w->function)
 			break;
@@ -168,6 +176,19 @@ static void put_extra(const struct rep_wait *w, FILE *to)
 		rep_put(w->function->name, strlen(w->function->name), to);
 		break;
 	}
+}
+
+/* A device's number as ls(1) and /proc have it. */
+#define MAJOR(device) ((device) >> 20)
+#define MINOR(device) ((device)&0xfffff)
+
+/* " of inode 12 on device 254:1" */
+static void put_device(const struct ss_wait_record *r, FILE *to)
+{
+	if (r->inode)
+		fprintf(to, " of inode %" PRIu64, r->inode);
+	if (r->device)
+		fprintf(to, " on device %" PRIu32 ":%" PRIu32, MAJOR(r->device), MINOR(r->device));
 }
 
 /* "waits for mutex 0x… held by 123 name" */
@@ -179,6 +200,7 @@ static void put_wait(const struct rep_capture *c, const struct rep_wait *w, FILE
 	if (r->object)
 		fprintf(to, " %#" PRIx64, r->object);
 	put_extra(w, to);
+	put_device(r, to);
 	put_owner(c, w, to);
 }
 
@@ -431,6 +453,17 @@ bool rep_waits(const struct rep_capture *c, FILE *to)
 	return fflush(to) == 0 && !ferror(to);
 }
 
+bool rep_put_deadlocks(const struct rep_capture *c, FILE *to)
+{
+	struct graph g;
+
+	if (!graph_init(&g, c))
+		return false;
+	put_deadlocks(&g, to);
+	graph_deinit(&g);
+	return true;
+}
+
 /* --- JSON --- */
 
 static void json_owner(struct kcd_json *j, const struct rep_capture *c, const struct rep_wait *w)
@@ -450,6 +483,29 @@ static void json_owner(struct kcd_json *j, const struct rep_capture *c, const st
 	kcd_json_object_end(j);
 }
 
+/* For kinds that may have these. */
+static void json_device(struct kcd_json *j, const struct ss_wait_record *r)
+{
+	char device[32];
+
+	if (r->kind != LNX_WAIT_BLOCK && r->kind != LNX_WAIT_BUFFER && r->kind != LNX_WAIT_PAGE)
+		return;
+	snprintf(device, sizeof(device), "%" PRIu32 ":%" PRIu32, MAJOR(r->device),
+		 MINOR(r->device));
+	kcd_json_key(j, "device");
+	if (r->device)
+		kcd_json_string(j, device);
+	else
+		kcd_json_null(j);
+	if (r->kind != LNX_WAIT_PAGE)
+		return;
+	kcd_json_key(j, "inode");
+	if (r->inode)
+		kcd_json_u64(j, r->inode);
+	else
+		kcd_json_null(j);
+}
+
 static void json_wait(struct kcd_json *j, const struct rep_capture *c, const struct rep_wait *w)
 {
 	const uint32_t kind = kind_of(w);
@@ -466,12 +522,20 @@ static void json_wait(struct kcd_json *j, const struct rep_capture *c, const str
 	case NUMBER:
 	case DUE: kcd_json_member_u64(j, kinds[kind].extra, w->record.extra); break;
 	case HEX: kcd_json_member_hex(j, kinds[kind].extra, w->record.extra); break;
+	case LEFT:
+		kcd_json_key(j, kinds[kind].extra);
+		if (w->record.extra == LNX_TIMEOUT_UNKNOWN)
+			kcd_json_null(j);
+		else
+			kcd_json_u64(j, w->record.extra);
+		break;
 	case FUNCTION:
 		kcd_json_key(j, kinds[kind].extra);
 		w->function ? kcd_json_string(j, w->function->name)
 			    : kcd_json_hex(j, w->record.extra);
 		break;
 	}
+	json_device(j, &w->record);
 	kcd_json_object_end(j);
 }
 

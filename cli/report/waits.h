@@ -24,6 +24,13 @@ void rep_put_waits(const struct rep_capture *c, const struct rep_thread *t, cons
  */
 bool rep_waits(const struct rep_capture *c, FILE *to);
 
+/**
+ * The deadlocks alone: "Deadlock:", a line for each of its threads, an empty line.
+ *
+ * @return false: out of memory
+ */
+bool rep_put_deadlocks(const struct rep_capture *c, FILE *to);
+
 /** The member "waits" of a thread, if that was looked at. */
 void rep_json_waits(struct kcd_json *j, const struct rep_capture *c, const struct rep_thread *t);
 

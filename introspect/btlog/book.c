@@ -20,10 +20,12 @@ void btl_book_deinit(struct btl_book *book)
 	free(book->kernel);
 	free(book->log);
 	free(book->op);
+	free(book->module);
 	free(book->symbol);
 	free(book->frame);
 	free(book->stack);
 	free(book->entry);
+	free(book->by_module.slot);
 	free(book->by_symbol.slot);
 	free(book->by_frame.slot);
 	free(book->by_stack.slot);
@@ -68,7 +70,27 @@ uint32_t btl_book_kernel(struct btl_book *book, const struct btl_kernel_record *
 	return APPEND(book->kernel, book->kernels, kernel) ? book->kernels - 1 : BTL_NONE;
 }
 
-/* --- symbols: by name, and within a kernel's image by place too ---------------------------------- */
+/* --- symbols: by name and module, and within a kernel's image by place too ----------------------- */
+
+static bool same_module(const struct btl_book *book, uint32_t index, const void *key)
+{
+	return !strcmp(book->module[index].name, key);
+}
+
+uint32_t btl_book_module(struct btl_book *book, const char *name)
+{
+	struct btl_module_record m = { 0 };
+
+	snprintf(m.name, sizeof(m.name), "%s", name);
+	const uint64_t hash = btl_hash_bytes(3, m.name, strlen(m.name));
+	const uint32_t i = btl_intern_find(&book->by_module, hash, book, same_module, m.name);
+	if (i != BTL_NONE)
+		return i;
+	return APPEND(book->module, book->modules, &m) &&
+			       btl_intern_add(&book->by_module, hash, book->modules - 1)
+		       ? book->modules - 1
+		       : BTL_NONE;
+}
 
 static bool place_counts(const struct btl_book *book, uint32_t flags)
 {
@@ -79,23 +101,23 @@ static bool same_symbol(const struct btl_book *book, uint32_t index, const void 
 {
 	const struct btl_symbol *a = &book->symbol[index], *b = key;
 
-	if (strcmp(a->name, b->name) != 0)
+	if (a->module != b->module || strcmp(a->name, b->name) != 0)
 		return false;
 	if (book->flags & BTL_BOOK_BY_NAME)
 		return true;
 	return a->flags == b->flags && (!place_counts(book, a->flags) || a->start == b->start);
 }
 
-uint32_t btl_book_symbol(struct btl_book *book, uint64_t start, uint64_t size, uint32_t flags,
-			 const char *name)
+uint32_t btl_book_symbol(struct btl_book *book, const struct btl_symbol *symbol)
 {
-	struct btl_symbol s = { start, size, flags, (char *)name };
-	uint64_t hash = btl_hash_bytes(place_counts(book, flags) ? start : 0, name, strlen(name));
+	struct btl_symbol s = *symbol;
+	uint64_t hash = btl_hash_bytes((place_counts(book, s.flags) ? s.start : 0) + s.module,
+				       s.name, strlen(s.name));
 	uint32_t i = btl_intern_find(&book->by_symbol, hash, book, same_symbol, &s);
 
 	if (i != BTL_NONE)
 		return i;
-	s.name = strdup(name);
+	s.name = strdup(s.name);
 	if (!s.name || !APPEND(book->symbol, book->symbols, &s)) {
 		free(s.name);
 		return BTL_NONE;
@@ -154,4 +176,13 @@ const char *btl_frame_function(const struct btl_book *book, uint32_t frame,
 		return btl_pseudo_name(f->frame);
 	snprintf(buf, BTL_FUNCTION_TEXT, "%#llx", (unsigned long long)btl_frame_address(f->frame));
 	return buf;
+}
+
+const char *btl_frame_module(const struct btl_book *book, uint32_t frame)
+{
+	const uint32_t symbol = book->frame[frame].symbol;
+
+	if (symbol == BTL_NONE || book->symbol[symbol].module == BTL_NONE)
+		return NULL;
+	return book->module[book->symbol[symbol].module].name;
 }

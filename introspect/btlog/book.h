@@ -33,7 +33,8 @@
 struct btl_symbol {
 	uint64_t start;
 	uint64_t size;
-	uint32_t flags; /* enum btl_symbol_flag */
+	uint32_t flags;	 /* enum btl_symbol_flag */
+	uint32_t module; /* or BTL_NONE */
 	char *name;
 };
 
@@ -46,15 +47,16 @@ struct btl_intern {
 /** Arrays of records.h; for reading, changed by the functions below only. */
 struct btl_book {
 	uint32_t flags; /* enum btl_book_flag */
-	uint32_t kernels, logs, ops, symbols, frames, stacks, entries;
+	uint32_t kernels, logs, ops, modules, symbols, frames, stacks, entries;
 	struct btl_kernel_record *kernel;
 	struct btl_log_record *log;
 	struct btl_op_record *op;
+	struct btl_module_record *module; /* names terminated, none twice */
 	struct btl_symbol *symbol;
 	struct btl_frame_record *frame;
 	struct btl_stack_record *stack;
 	struct btl_entry_record *entry;
-	struct btl_intern by_symbol, by_frame, by_stack; /* private */
+	struct btl_intern by_module, by_symbol, by_frame, by_stack; /* private */
 };
 
 /** Free what is in it; it is empty then. */
@@ -75,6 +77,7 @@ struct btl_name {
 	uint64_t size;
 	uint32_t flags; /* enum btl_symbol_flag */
 	char name[BTL_LONG_SYMBOL_NAME_SIZE];
+	char module[BTL_MODULE_NAME_SIZE]; /* "": of none */
 };
 
 /** Names the function at an address; false: not known. */
@@ -125,8 +128,8 @@ enum btl_merge {
  * Add a book to another one.
  *
  * By build, a place in the kernel's image is the same wherever the kernel was loaded; places in modules are
- * the same when function and offset are. By name, a frame is just its function's name; frames without a name
- * become BTL_PSEUDO_UNKNOWN. The result of a merge by name stays by name.
+ * the same when function and offset are. By name, a frame is just its function's name, and its module's; frames
+ * without a name become BTL_PSEUDO_UNKNOWN. The result of a merge by name stays by name.
  *
  * @param book  of one log at least, as is @p other; unchanged after an error
  * @return GS_OK; GS_EINVAL: BTL_MERGE_BY_BUILD and several builds; GS_ENOSPC; GS_ETOOBIG
@@ -197,6 +200,9 @@ void btl_counts_deinit(struct btl_counts *counts);
 /** Name of a frame's function: its symbol's, a pseudo frame's, or its address in @p buf. */
 const char *btl_frame_function(const struct btl_book *book, uint32_t frame,
 			       char buf[static BTL_FUNCTION_TEXT]);
+
+/** Name of the module that a frame's function is of; NULL: none, or not known. */
+const char *btl_frame_module(const struct btl_book *book, uint32_t frame);
 
 /** The same of a count. */
 static inline const char *btl_function_name(const struct btl_book *book,

@@ -16,7 +16,7 @@ struct map {
 
 struct load {
 	struct btl_book book;
-	struct map symbols, frames, stacks;
+	struct map modules, symbols, frames, stacks;
 	bool is_book;
 	struct kcd_item item;
 	struct gs_error *err;
@@ -78,15 +78,28 @@ static enum gs_code load_op(struct load *l, uint32_t i)
 	return btl_book_add_op(&l->book, &r) ? GS_OK : btl_book_no_memory(l->err);
 }
 
-static enum gs_code add_symbol(struct load *l, uint64_t start, uint64_t size, uint64_t flags,
-			       const char *name)
+static enum gs_code load_module(struct load *l, uint32_t i)
 {
+	struct btl_module_record r;
+
+	kcd_item_copy_elem(&l->item, i, &r, sizeof(r));
+	r.name[sizeof(r.name) - 1] = '\0';
+	return map_add(&l->modules, btl_book_module(&l->book, r.name)) ? GS_OK
+								       : btl_book_no_memory(l->err);
+}
+
+static enum gs_code add_symbol(struct load *l, uint32_t i, struct btl_symbol s, uint64_t flags)
+{
+	const uint64_t module = flags >> BTL_SYMBOL_MODULE_SHIFT;
+
+	if (module > l->modules.count)
+		return bad(l, "no such module", i);
 	if (l->book.flags & BTL_BOOK_BY_NAME)
-		start = size = 0;
-	return map_add(&l->symbols, btl_book_symbol(&l->book, start, size,
-						    (uint32_t)flags & BTL_SYMBOL_MODULE, name))
-		       ? GS_OK
-		       : btl_book_no_memory(l->err);
+		s.start = s.size = 0;
+	s.flags = (uint32_t)flags & BTL_SYMBOL_MODULE;
+	s.module = module ? l->modules.to[module - 1] : BTL_NONE;
+	return map_add(&l->symbols, btl_book_symbol(&l->book, &s)) ? GS_OK
+								   : btl_book_no_memory(l->err);
 }
 
 static enum gs_code load_symbol(struct load *l, uint32_t i)
@@ -95,7 +108,8 @@ static enum gs_code load_symbol(struct load *l, uint32_t i)
 
 	kcd_item_copy_elem(&l->item, i, &r, sizeof(r));
 	r.name[sizeof(r.name) - 1] = '\0';
-	return add_symbol(l, r.start, r.size, r.flags, r.name);
+	return add_symbol(l, i, (struct btl_symbol){ r.start, r.size, 0, BTL_NONE, r.name },
+			  r.flags);
 }
 
 static enum gs_code load_long_symbol(struct load *l, uint32_t i)
@@ -104,7 +118,8 @@ static enum gs_code load_long_symbol(struct load *l, uint32_t i)
 
 	kcd_item_copy_elem(&l->item, i, &r, sizeof(r));
 	r.name[sizeof(r.name) - 1] = '\0';
-	return add_symbol(l, r.start, r.size, r.flags, r.name);
+	return add_symbol(l, i, (struct btl_symbol){ r.start, r.size, 0, BTL_NONE, r.name },
+			  r.flags);
 }
 
 static enum gs_code load_frame(struct load *l, uint32_t i)
@@ -209,6 +224,7 @@ static enum gs_code load_item(struct load *l)
 		return load_few(l, sizeof(struct btl_log_record), l->book.logs, BTL_BOOK_LOGS_MAX,
 				load_log);
 	case BTL_RECORD_OP: return load_array(l, sizeof(struct btl_op_record), load_op);
+	case BTL_RECORD_MODULE: return load_array(l, sizeof(struct btl_module_record), load_module);
 	case BTL_RECORD_SYMBOL: return load_array(l, sizeof(struct btl_symbol_record), load_symbol);
 	case BTL_RECORD_LONG_SYMBOL:
 		return load_array(l, sizeof(struct btl_long_symbol_record), load_long_symbol);
@@ -242,6 +258,7 @@ enum gs_code btl_book_decode(const void *data, size_t len, struct btl_book *book
 
 	if (!rc && !l.is_book)
 		rc = gs_fail(err, GS_ENOENT, "a kcdata file, but no saved backtrace log");
+	free(l.modules.to);
 	free(l.symbols.to);
 	free(l.frames.to);
 	free(l.stacks.to);

@@ -38,19 +38,26 @@ struct import {
 	const struct btl_book *from;
 	uint64_t shift; /* of addresses in the image */
 	uint32_t first_log;
-	uint32_t *symbol, *frame, *stack, *kernel;
+	uint32_t *module, *symbol, *frame, *stack, *kernel;
 };
 
 static bool import_symbols(struct import *m)
 {
 	bool by_name = m->to->flags & BTL_BOOK_BY_NAME;
 
+	for (uint32_t i = 0; i < m->from->modules; i++) {
+		m->module[i] = btl_book_module(m->to, m->from->module[i].name);
+		if (m->module[i] == BTL_NONE)
+			return false;
+	}
 	for (uint32_t i = 0; i < m->from->symbols; i++) {
-		const struct btl_symbol *s = &m->from->symbol[i];
-		uint64_t start = s->start + (s->flags & BTL_SYMBOL_MODULE ? 0 : m->shift);
+		struct btl_symbol s = m->from->symbol[i];
 
-		m->symbol[i] = btl_book_symbol(m->to, by_name ? 0 : start, by_name ? 0 : s->size,
-					       s->flags, s->name);
+		s.start = by_name ? 0 : s.start + (s.flags & BTL_SYMBOL_MODULE ? 0 : m->shift);
+		s.size = by_name ? 0 : s.size;
+		if (s.module != BTL_NONE)
+			s.module = m->module[s.module];
+		m->symbol[i] = btl_book_symbol(m->to, &s);
 		if (m->symbol[i] == BTL_NONE)
 			return false;
 	}
@@ -153,6 +160,7 @@ static bool import(struct btl_book *to, const struct btl_book *from)
 {
 	struct import m = { .to = to,
 			    .from = from,
+			    .module = indices(from->modules),
 			    .symbol = indices(from->symbols),
 			    .frame = indices(from->frames),
 			    .stack = indices(from->stacks),
@@ -161,9 +169,10 @@ static bool import(struct btl_book *to, const struct btl_book *from)
 	/* addresses are those of the first kernel, in both */
 	if (to->kernels && from->kernels)
 		m.shift = to->kernel[0].text - from->kernel[0].text;
-	bool ok = m.symbol && m.frame && m.stack && m.kernel && import_logs(&m) &&
+	bool ok = m.module && m.symbol && m.frame && m.stack && m.kernel && import_logs(&m) &&
 		  import_symbols(&m) && import_frames(&m) && import_stacks(&m) &&
 		  import_entries(&m);
+	free(m.module);
 	free(m.symbol);
 	free(m.frame);
 	free(m.stack);

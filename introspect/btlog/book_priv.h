@@ -26,8 +26,8 @@ uint64_t btl_hash_bytes(uint64_t seed, const void *data, size_t len);
 void *btl_array_next(void **array, uint32_t count, size_t size);
 
 /* book.c: indices of what is there, or was added; BTL_NONE: out of memory */
-uint32_t btl_book_symbol(struct btl_book *book, uint64_t start, uint64_t size, uint32_t flags,
-			 const char *name);
+uint32_t btl_book_module(struct btl_book *book, const char *name);
+uint32_t btl_book_symbol(struct btl_book *book, const struct btl_symbol *symbol); /* copied */
 uint32_t btl_book_frame(struct btl_book *book, const struct btl_frame_record *frame);
 uint32_t btl_book_stack(struct btl_book *book, const struct btl_stack_record *stack);
 uint32_t btl_book_kernel(struct btl_book *book, const struct btl_kernel_record *kernel);

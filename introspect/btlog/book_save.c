@@ -8,7 +8,7 @@
 #include "base/util.h"
 #include "kcdata/kcdata.h"
 
-/* BEGIN, END, definitions and headers, with room to spare: nine types of at most 13 fields. */
+/* BEGIN, END, definitions and headers, with room to spare: ten types of at most 13 fields. */
 #define FIXED_BYTES (16u << 10)
 
 /* Symbols of the stream are those with short names, then the others: where each of the book's went. */
@@ -44,6 +44,7 @@ static bool size_of(const struct btl_book *book, const struct symbols *s, size_t
 		{ book->kernels, sizeof(*book->kernel) },
 		{ book->logs, sizeof(*book->log) },
 		{ book->ops, sizeof(*book->op) },
+		{ book->modules, sizeof(*book->module) },
 		{ s->shorts, sizeof(struct btl_symbol_record) },
 		{ s->longs, sizeof(struct btl_long_symbol_record) },
 		{ book->frames, sizeof(*book->frame) },
@@ -70,6 +71,13 @@ static enum kcd_code put_head(struct kcd_writer *w, const struct btl_book *book)
 	return rc ? rc : kcd_append(w, BTL_RECORD_BOOK, &r, sizeof(r));
 }
 
+static uint64_t flags_of(const struct btl_symbol *s)
+{
+	const uint64_t module = s->module == BTL_NONE ? 0 : (uint64_t)s->module + 1;
+
+	return s->flags | module << BTL_SYMBOL_MODULE_SHIFT;
+}
+
 static enum kcd_code put_symbols(struct kcd_writer *w, const struct btl_book *book,
 				 const struct symbols *s)
 {
@@ -88,14 +96,14 @@ static enum kcd_code put_symbols(struct kcd_writer *w, const struct btl_book *bo
 				(struct btl_symbol_record *)shorts + s->index[i];
 			r->start = b->start;
 			r->size = b->size;
-			r->flags = b->flags;
+			r->flags = flags_of(b);
 			memcpy(r->name, b->name, strlen(b->name));
 		} else {
 			struct btl_long_symbol_record *r =
 				(struct btl_long_symbol_record *)longs + (s->index[i] - s->shorts);
 			r->start = b->start;
 			r->size = b->size;
-			r->flags = b->flags;
+			r->flags = flags_of(b);
 			memcpy(r->name, b->name, gs_min(strlen(b->name), sizeof(r->name) - 1));
 		}
 	}
@@ -128,8 +136,10 @@ static enum kcd_code put_all(struct kcd_writer *w, const struct btl_book *book,
 	(rc = kcd_append_array(w, (type), (count), sizeof(*(array)), (array)))
 	if (rc || ARRAY(BTL_RECORD_KERNEL, book->kernel, book->kernels) ||
 	    ARRAY(BTL_RECORD_LOG, book->log, book->logs) ||
-	    ARRAY(BTL_RECORD_OP, book->op, book->ops) || (rc = put_symbols(w, book, s)) ||
-	    (rc = put_frames(w, book, s)) || ARRAY(BTL_RECORD_STACK, book->stack, book->stacks) ||
+	    ARRAY(BTL_RECORD_OP, book->op, book->ops) ||
+	    (book->modules && ARRAY(BTL_RECORD_MODULE, book->module, book->modules)) ||
+	    (rc = put_symbols(w, book, s)) || (rc = put_frames(w, book, s)) ||
+	    ARRAY(BTL_RECORD_STACK, book->stack, book->stacks) ||
 	    ARRAY(BTL_RECORD_ENTRY, book->entry, book->entries))
 		return rc;
 #undef ARRAY

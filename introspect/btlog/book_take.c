@@ -109,7 +109,22 @@ static bool name_frame(struct take *t, uint64_t frame, struct btl_name *found)
 		return false;
 	}
 	found->name[sizeof(found->name) - 1] = '\0';
+	found->module[sizeof(found->module) - 1] = '\0';
 	return true;
+}
+
+static uint32_t add_symbol(struct take *t, struct btl_name *found)
+{
+	const bool is_of_module = found->module[0];
+	const struct btl_symbol s = {
+		.start = found->start,
+		.size = found->size,
+		.flags = found->flags,
+		.module = is_of_module ? btl_book_module(t->book, found->module) : BTL_NONE,
+		.name = found->name,
+	};
+
+	return is_of_module && s.module == BTL_NONE ? BTL_NONE : btl_book_symbol(t->book, &s);
 }
 
 static bool add_frames(struct take *t, struct btl_name *found)
@@ -118,8 +133,7 @@ static bool add_frames(struct take *t, struct btl_name *found)
 		struct btl_frame_record f = { t->place[i].frame, BTL_NONE, 0 };
 
 		if (t->name && !btl_frame_is_pseudo(f.frame) && name_frame(t, f.frame, found)) {
-			f.symbol = btl_book_symbol(t->book, found->start, found->size, found->flags,
-						   found->name);
+			f.symbol = add_symbol(t, found);
 			if (f.symbol == BTL_NONE)
 				return false;
 			f.offset = (uint32_t)(btl_frame_address(f.frame) - found->start);

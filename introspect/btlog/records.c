@@ -32,6 +32,10 @@ static const struct kcd_field op_fields[] = {
 	KCD_FIELD(struct btl_op_record, name),
 };
 
+static const struct kcd_field module_fields[] = {
+	KCD_FIELD(struct btl_module_record, name),
+};
+
 static const struct kcd_field symbol_fields[] = {
 	KCD_FIELD_FLAGS(struct btl_symbol_record, start, "start", HEX),
 	KCD_FIELD(struct btl_symbol_record, size),
@@ -78,6 +82,7 @@ static const struct kcd_type types[] = {
 	KCD_STRUCT_TYPE(BTL_RECORD_FRAME, "BTLOG_FRAME", "gs_btlog_frame", frame_fields),
 	KCD_STRUCT_TYPE(BTL_RECORD_STACK, "BTLOG_STACK", "gs_btlog_stack", stack_fields),
 	KCD_STRUCT_TYPE(BTL_RECORD_ENTRY, "BTLOG_ENTRY", "gs_btlog_entry", entry_fields),
+	KCD_STRUCT_TYPE(BTL_RECORD_MODULE, "BTLOG_MODULE", "gs_btlog_module", module_fields),
 };
 
 const struct kcd_schema btl_schema = { types, ARRAY_SIZE(types), NULL };

@@ -6,8 +6,8 @@
 /*
  * A saved book is a stackshot buffer (the kind that every reader opens) of the records below, in this
  * order, none of them in a container. Each type is defined in the stream. Records refer to each other by
- * index: an entry to a stack and a log, a stack to frames, a frame to a symbol, a log to a kernel. Symbols
- * are those of SYMBOL, then those of LONG_SYMBOL. [] an array.
+ * index: an entry to a stack and a log, a stack to frames, a frame to a symbol, a symbol to a module, a log
+ * to a kernel. Symbols are those of SYMBOL, then those of LONG_SYMBOL. [] an array.
  */
 
 #include <stdint.h>
@@ -23,6 +23,7 @@ enum btl_record_type {
 	BTL_RECORD_KERNEL = BTL_RECORD_BASE + 2,      /* [] struct btl_kernel_record */
 	BTL_RECORD_LOG = BTL_RECORD_BASE + 3,	      /* [] struct btl_log_record */
 	BTL_RECORD_OP = BTL_RECORD_BASE + 4,	      /* [] struct btl_op_record */
+	BTL_RECORD_MODULE = BTL_RECORD_BASE + 10,     /* [] struct btl_module_record */
 	BTL_RECORD_SYMBOL = BTL_RECORD_BASE + 5,      /* [] struct btl_symbol_record */
 	BTL_RECORD_LONG_SYMBOL = BTL_RECORD_BASE + 6, /* [] struct btl_long_symbol_record */
 	BTL_RECORD_FRAME = BTL_RECORD_BASE + 7,	      /* [] struct btl_frame_record */
@@ -79,6 +80,16 @@ enum btl_symbol_flag {
 	BTL_SYMBOL_MODULE = 1u << 0, /* outside of the kernel image: elsewhere at each boot */
 };
 
+#define BTL_MODULE_NAME_SIZE 64
+
+/** A module that some symbol is of; "bpf" stands for all BPF programs. */
+struct btl_module_record {
+	char name[BTL_MODULE_NAME_SIZE];
+};
+
+/* The high half of a symbol's flags: index of its module and 1; 0: of none, or not known. */
+#define BTL_SYMBOL_MODULE_SHIFT 32
+
 #define BTL_SYMBOL_NAME_SIZE	  64
 #define BTL_LONG_SYMBOL_NAME_SIZE 512
 
@@ -86,7 +97,7 @@ enum btl_symbol_flag {
 struct btl_symbol_record {
 	uint64_t start; /* 0 in a book by name */
 	uint64_t size;
-	uint64_t flags; /* enum btl_symbol_flag */
+	uint64_t flags; /* enum btl_symbol_flag, and the module */
 	char name[BTL_SYMBOL_NAME_SIZE];
 };
 

@@ -15,10 +15,9 @@
  * kernel/module/internal.h, HAVE_ARCH_PREL32_RELOCATIONS: since 4.20).
  */
 static const char *const names[LNX_V_EXPORTED] = {
-	[LNX_V_ZONE_STAT] = "vm_zone_stat",
-	[LNX_V_NODE_STAT] = "vm_node_stat",
-	[LNX_V_LOAD] = "avenrun",
-	[LNX_V_TOTAL_PAGES] = "_totalram_pages",
+	[LNX_V_ZONE_STAT] = "vm_zone_stat", [LNX_V_NODE_STAT] = "vm_node_stat",
+	[LNX_V_LOAD] = "avenrun",	    [LNX_V_TOTAL_PAGES] = "_totalram_pages",
+	[LNX_V_JIFFIES] = "jiffies_64",
 };
 
 /*

@@ -119,6 +119,9 @@ GS_MUST_USE enum gs_code lnx_data_end(struct lnx_finder *f, struct lnx_data_sear
  */
 void lnx_find_variables(struct lnx_kernel *k, struct lnx_view *v);
 
+/** How long a tick of jiffies is, if the kernel's clock or code tells. */
+void lnx_find_tick(struct lnx_kernel *k, struct lnx_view *v);
+
 /** The number in VMCOREINFO's line "@p key=". @return false: no such line, or no number */
 GS_MUST_USE bool lnx_vmcoreinfo_number(const struct lnx_hints *hints, const char *key,
 				       uint64_t *value_out);

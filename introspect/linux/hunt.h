@@ -103,6 +103,7 @@ static inline bool hunt_may_search(struct hunt *h)
 /* --- waits.c --- */
 
 /* Add a wait unless there is no room: then it is one of very many. */
+void hunt_add_wait(struct hunt *h, struct lnx_wait wait);
 void hunt_add(struct hunt *h, enum lnx_wait_kind kind, uint64_t object, gva_t owner,
 	      uint64_t extra);
 
@@ -168,6 +169,26 @@ enum lnx_wait_kind hunt_file_kind(const struct hunt *h, uint64_t file, uint64_t 
 /* A wait queue that belongs to a file lock, or to an open file of this thread: then it is added. */
 bool hunt_file_lock(struct hunt *h, uint64_t queue);
 bool hunt_file(struct hunt *h, uint64_t queue);
+
+/* --- wait_block.c --- */
+
+/* A completion that the end of a bio completes: then that is added. */
+bool hunt_block_request(struct hunt *h, uint64_t completion);
+
+void hunt_bio(struct hunt *h, uint64_t bio);
+
+/* A wait queue of those who wait for a free tag: then it is added. */
+bool hunt_tag(struct hunt *h, uint64_t waiter, uint64_t queue);
+
+/* What file a page is of, as far as that is sure. */
+void hunt_page_file(const struct hunt *h, uint64_t page, struct lnx_wait *wait);
+
+/* A bit that locks a buffer: then that is added. */
+bool hunt_buffer(struct hunt *h, uint64_t word, uint64_t bit);
+
+/* --- wait_timeout.c --- */
+
+void hunt_timeout(struct hunt *h, uint64_t timer);
 
 /* --- wait_others.c --- */
 

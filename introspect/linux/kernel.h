@@ -22,6 +22,7 @@ struct lnx_range {
 
 #define LNX_RUNQUEUES_MAX    8
 #define LNX_MODULE_LISTS_MAX 8
+#define LNX_BPF_LISTS_MAX    8
 
 /* Variables that are read by name: those that modules may use (data.c), then others (variable.c). */
 enum lnx_variable {
@@ -29,6 +30,7 @@ enum lnx_variable {
 	LNX_V_NODE_STAT,
 	LNX_V_LOAD,
 	LNX_V_TOTAL_PAGES,
+	LNX_V_JIFFIES,
 	LNX_V_EXPORTED, /* how many of that kind */
 	LNX_V_TAINT = LNX_V_EXPORTED,
 	LNX_V_PANIC_CPU,
@@ -64,6 +66,7 @@ struct lnx_kernel {
 	struct lnx_range el1_entry[LNX_ENTRIES_MAX];
 	uint32_t el1_entries;
 
+	uint64_t tick_ns;     /* a tick of jiffies; 0: not known */
 	uint64_t thread_size; /* bytes of a kernel stack; also of an IRQ stack */
 	gva_t entry_task;     /* link-time addresses of per-CPU variables; a = 0: not found */
 	/*
@@ -78,6 +81,8 @@ struct lnx_kernel {
 	/* where the list of modules may begin; proved anew at each use, as the run queues are */
 	gva_t module_list[LNX_MODULE_LISTS_MAX];
 	uint32_t module_lists;
+	gva_t bpf_list[LNX_BPF_LISTS_MAX]; /* the same for BPF programs */
+	uint32_t bpf_lists;
 	gva_t variable[LNX_VARIABLES];	/* a = 0: not found */
 	uint8_t build_id[LNX_BUILD_ID]; /* all 0: not found */
 
@@ -140,6 +145,9 @@ GS_MUST_USE enum gs_code lnx_runqueue(struct lnx_view *v, uint64_t tpidr_el1, gv
 
 /** Where a kernel address leads. @return GS_OK; GS_EFAULT (counted by reason in the view) */
 GS_MUST_USE enum gs_code lnx_translate(struct lnx_view *v, gva_t va, gpa_t *pa_out);
+
+/** Whether a node is on a kernel list: its neighbours point back at it. */
+bool lnx_list_has(struct lnx_view *v, gva_t node);
 
 /** Copy a terminated string, a piece at a time. @return GS_OK; GS_EFAULT; GS_EMALFORMED: it has no end within @p room */
 GS_MUST_USE enum gs_code lnx_read_string(struct lnx_view *v, gva_t at, char *text, size_t room);

@@ -580,6 +580,47 @@ GS_MUST_USE enum gs_code lnx_module_symbol_at(struct lnx_view *v, const struct l
 					      const struct lnx_module_symbols *symbols,
 					      gva_t address, struct lnx_symbol *symbol_out);
 
+/* --- BPF programs --- */
+
+/* Machines full of containers have some thousand; 56 bytes each. */
+#define LNX_BPF_MAX 4096
+
+/** A BPF program in machine code, or a trampoline to such, as the kernel lists it for its symbols. */
+struct lnx_bpf_program {
+	gva_t address; /* of the struct bpf_ksym */
+	uint64_t start, size;
+	uint64_t name_hash; /* lnx_bpf_hash_name() */
+};
+
+/** Caller's memory, large. */
+struct lnx_bpf {
+	uint32_t count;
+	struct lnx_bpf_program program[LNX_BPF_MAX];
+	gva_t listed[LNX_BPF_MAX]; /* for the walk */
+};
+
+/**
+ * Read the list of BPF programs; hostile and broken ones as of lnx_modules_read().
+ *
+ * @param v  the guest may be running: what was read is then a guess until lnx_bpf_symbol()
+ * Threads: any, each with its own view. Allocates nothing.
+ * Origin: bpf_kallsyms, a list of struct bpf_ksym (kernel/bpf/core.c, include/linux/bpf.h, 5.7 to 7.3).
+ */
+void lnx_bpf_read(struct lnx_view *v, struct lnx_bpf *bpf_out);
+
+/** A name as lists have it. */
+uint64_t lnx_bpf_hash_name(const char *name);
+
+/**
+ * The symbol of a program that is on the list and just as it was read before.
+ *
+ * @param v           made after all that is to be believed was read, as for lnx_module_is_there()
+ * @param symbol_out  its name as in /proc/kallsyms: bpf_prog_TAG_NAME, bpf_trampoline_KEY, …
+ * @return GS_OK; GS_ENOENT: it is another one now, or on no list; GS_EFAULT; GS_EMALFORMED
+ */
+GS_MUST_USE enum gs_code lnx_bpf_symbol(struct lnx_view *v, const struct lnx_bpf_program *program,
+					struct lnx_symbol *symbol_out);
+
 /* --- memory --- */
 
 /** What of this a kernel's types and symbols tell; else it is not to be asked for. */
@@ -799,12 +840,21 @@ enum lnx_wait_kind {
 	LNX_WAIT_SIGNAL,	 /* no object: a signal */
 	LNX_WAIT_FREEZER, /* struct task_struct of its own: that its control group is thawed */
 	LNX_WAIT_WORK,	  /* struct kthread of its own: idle in its main function */
+	LNX_WAIT_TIMEOUT, /* struct timer_list on its stack: schedule_timeout() */
+	LNX_WAIT_BLOCK,	  /* struct bio: the end of a request to a block device */
+	LNX_WAIT_TAG,	  /* struct sbitmap_queue: that one of a block device's requests is free */
+	LNX_WAIT_BUFFER,  /* struct buffer_head: a block that is read or written */
 	LNX_WAIT_KINDS
 };
 
 /** One thing that a thread waits for; it may wait for several at once, a futex and a timer, say. */
 struct lnx_wait {
 	enum lnx_wait_kind kind;
+	/*
+	 * Block, buffer: the device's number, major << 20 | minor; page: that of the file system that its file
+	 * is on, or of the device that it is of; 0: not known.
+	 */
+	uint32_t device;
 	/* the kernel's object; of a futex its user address, of a shared one its offset in the file */
 	uint64_t object;
 	/*
@@ -818,10 +868,14 @@ struct lnx_wait {
 	 * clock. Locks of files: the file's inode number. Pipes to other files: a descriptor of this
 	 * thread. System V: what programs call it (msqid, semid). Page, bit: the bit's number. Page fault:
 	 * its address. Signal: those that are not blocked, bit n - 1 for signal n. Work: the thread's
-	 * main function.
+	 * main function. Timeout: milliseconds until it is due, or LNX_TIMEOUT_UNKNOWN. Buffer: the block's
+	 * number.
 	 */
 	uint64_t extra;
+	uint64_t inode; /* page: number of its file's inode; 0: of none */
 };
+
+#define LNX_TIMEOUT_UNKNOWN UINT64_MAX
 
 /** Whether the owner of what a thread waits for is a process, any thread of which may let it go. */
 static inline bool lnx_wait_is_for_process(uint32_t kind)
@@ -866,7 +920,7 @@ bool lnx_knows_waits(const struct lnx_kernel *k);
  * Threads: as the view. Allocates nothing; legal while the guest is stopped; all loops are bounded.
  * Origin: kernel/locking/{mutex,rwsem,semaphore,rtmutex}.c, kernel/sched/{swait,wait,wait_bit}.c,
  * kernel/futex/, kernel/time/hrtimer.c, fs/{locks,pipe,select,eventpoll,userfaultfd}.c, ipc/{msg,sem}.c,
- * kernel/{kthread,workqueue}.c, 5.10 to 7.3.
+ * kernel/{kthread,workqueue}.c, kernel/time/{timer,sleep_timeout}.c, block/bio.c, lib/sbitmap.c, fs/buffer.c, 5.10 to 7.3.
  */
 uint32_t lnx_waits_find(struct lnx_view *v, const struct lnx_task *task,
 			const struct lnx_stack *stack, uint8_t *copy,

@@ -147,17 +147,6 @@ static enum gs_code read_module(struct lnx_view *v, gva_t address, struct lnx_mo
 
 /* --- the list --- */
 
-/* Whether the neighbours of a list's node point back at it. */
-static bool is_linked(struct lnx_view *v, gva_t node)
-{
-	uint64_t next, prev, back;
-
-	return !lnx_read_u64(v, node, &next) && !lnx_read_u64(v, GVA(node.a + 8), &prev) &&
-	       lnx_is_object(v->k, next) && lnx_is_object(v->k, prev) &&
-	       !lnx_read_u64(v, GVA(next + 8), &back) && back == node.a &&
-	       !lnx_read_u64(v, GVA(prev), &back) && back == node.a;
-}
-
 /*
  * Of what may be the list's head, the one that is: what is first on it points back, and looks like a
  * module. An empty list has nothing to tell it by.
@@ -215,7 +204,7 @@ bool lnx_module_is_there(struct lnx_view *v, const struct lnx_module *module)
 	struct lnx_module now;
 
 	return !read_module(v, module->address, &now) && is_same(&now, module) &&
-	       is_linked(v, lnx_member_of(v->k, module->address, LNX_M_MODULE_LIST));
+	       lnx_list_has(v, lnx_member_of(v->k, module->address, LNX_M_MODULE_LIST));
 }
 
 /* --- symbols --- */

@@ -138,6 +138,20 @@ static void find_module_list(struct lnx_kernel *k, struct lnx_view *v)
 		add_module_lists(k, found, decode_addresses_at(v, address, 0, true, found));
 }
 
+/* This list's head has no symbol there either: bpf_ksym_add() has its address, and some others. */
+static void find_bpf_list(struct lnx_kernel *k, struct lnx_view *v)
+{
+	uint64_t found[ADDRESSES_MAX] = { 0 }, address;
+	uint32_t n = 0;
+
+	if (!kallsyms_find(&k->ks, "bpf_kallsyms", &found[0]))
+		n = 1;
+	else if (!kallsyms_find(&k->ks, "bpf_ksym_add", &address))
+		n = decode_addresses_at(v, address, 0, true, found);
+	for (uint32_t i = 0; i < n && k->bpf_lists < LNX_BPF_LISTS_MAX; i++)
+		k->bpf_list[k->bpf_lists++] = GVA(found[i]);
+}
+
 /* The one task whose pid is 0 and which is on the list of all: neighbours must point back at it. */
 static bool is_init_task(struct lnx_view *v, gva_t address)
 {
@@ -227,10 +241,12 @@ enum gs_code lnx_find_roots(struct lnx_finder *f)
 	/* those that other types led to */
 	k->entry_task = k->overflow_stack = k->init_task = GVA(0);
 	memset(k->stack_ptr, 0, sizeof(k->stack_ptr));
-	k->runqueues_count = k->module_lists = 0;
+	k->runqueues_count = k->module_lists = k->bpf_lists = 0;
 	find_percpu(k, &v);
 	find_runqueues(k, &v);
 	find_module_list(k, &v);
+	find_bpf_list(k, &v);
 	lnx_find_variables(k, &v);
+	lnx_find_tick(k, &v);
 	return find_init_task(f, &v);
 }

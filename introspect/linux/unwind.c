@@ -355,6 +355,14 @@ static void walk_init(struct lnx_walk *w, struct lnx_view *v, const struct lnx_t
 
 static void walk_chain(struct lnx_walk *w, uint64_t fp)
 {
+	const struct lnx_kernel *k = w->v->k;
+	const uint64_t at = w->out->address[w->out->count - 1];
+
+	/* 5.10 begins a task with an x29 of 0, which stays so on the way to its function or to user mode */
+	if (!fp && (lnx_range_has(k->ret_from_fork, at) || lnx_range_has(k->entry_text, at))) {
+		(void)stop(w, LNX_END_COMPLETE, 0);
+		return;
+	}
 	w->on = w->stacks;
 	w->fp = fp;
 	w->ended = false;

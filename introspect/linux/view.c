@@ -333,6 +333,16 @@ bool lnx_list_next(struct lnx_list *l, gva_t *object_out)
 	return true;
 }
 
+bool lnx_list_has(struct lnx_view *v, gva_t node)
+{
+	uint64_t next, prev, back;
+
+	return !lnx_read_u64(v, node, &next) && !lnx_read_u64(v, GVA(node.a + 8), &prev) &&
+	       lnx_is_object(v->k, next) && lnx_is_object(v->k, prev) &&
+	       !lnx_read_u64(v, GVA(next + 8), &back) && back == node.a &&
+	       !lnx_read_u64(v, GVA(prev), &back) && back == node.a;
+}
+
 enum gs_code lnx_list_collect(struct lnx_view *v, gva_t head, gva_t *nodes, uint32_t max,
 			      uint32_t *n_out)
 {

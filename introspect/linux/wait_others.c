@@ -41,7 +41,9 @@ static bool page_bit(struct hunt *h, uint64_t waiter, uint64_t func)
 	    !is_set(h, page + hunt_offset(h, LNX_M_PAGE_FLAGS), bit) ||
 	    !hunt_is_function(h, func, "wake_page_function"))
 		return false;
-	hunt_add(h, LNX_WAIT_PAGE, page, GVA(0), bit);
+	struct lnx_wait w = { .kind = LNX_WAIT_PAGE, .object = page, .extra = bit };
+	hunt_page_file(h, page, &w);
+	hunt_add_wait(h, w);
 	return true;
 }
 
@@ -56,7 +58,8 @@ static bool any_bit(struct hunt *h, uint64_t waiter, uint64_t func)
 	    !hunt_local(h, around, LNX_M_BIT_WAIT_BIT, &bit) || !is_set(h, word, bit) ||
 	    !hunt_is_function(h, func, "wake_bit_function"))
 		return false;
-	hunt_add(h, LNX_WAIT_BIT, word, GVA(0), bit);
+	if (!hunt_buffer(h, word, bit))
+		hunt_add(h, LNX_WAIT_BIT, word, GVA(0), bit);
 	return true;
 }
 
@@ -93,7 +96,7 @@ static bool child(struct hunt *h, uint64_t queue)
 bool hunt_special_queue(struct hunt *h, uint64_t waiter, uint64_t queue, uint64_t func)
 {
 	return child(h, queue) || page_bit(h, waiter, func) || any_bit(h, waiter, func) ||
-	       user_fault(h, waiter, queue, func);
+	       user_fault(h, waiter, queue, func) || hunt_tag(h, waiter, queue);
 }
 
 bool hunt_is_grace_period(const struct hunt *h, uint64_t completion)

@@ -27,10 +27,16 @@
 #define FUT_OFF_FLAGS	   UINT64_C(3)
 #define TIMER_ENQUEUED	   1 /* HRTIMER_STATE_ENQUEUED */
 
-void hunt_add(struct hunt *h, enum lnx_wait_kind kind, uint64_t object, gva_t owner, uint64_t extra)
+void hunt_add_wait(struct hunt *h, struct lnx_wait wait)
 {
 	if (h->n < LNX_WAITS_MAX)
-		h->out[h->n++] = (struct lnx_wait){ kind, object, owner, extra };
+		h->out[h->n++] = wait;
+}
+
+void hunt_add(struct hunt *h, enum lnx_wait_kind kind, uint64_t object, gva_t owner, uint64_t extra)
+{
+	hunt_add_wait(h, (struct lnx_wait){
+				 .kind = kind, .object = object, .owner = owner, .extra = extra });
 }
 
 /* --- lists --- */
@@ -235,7 +241,7 @@ static void try_completion(struct hunt *h, uint64_t waiter)
 	const uint64_t completion = head - hunt_offset(h, LNX_M_SWAIT_HEAD_LIST) -
 				    hunt_offset(h, LNX_M_COMPLETION_WAIT);
 	if (hunt_remote(h, completion + hunt_offset(h, LNX_M_COMPLETION_DONE), &done) &&
-	    !(uint32_t)done && hunt_is_in(h, names))
+	    !(uint32_t)done && hunt_is_in(h, names) && !hunt_block_request(h, completion))
 		hunt_add(h,
 			 hunt_is_grace_period(h, completion) ? LNX_WAIT_RCU : LNX_WAIT_COMPLETION,
 			 completion, GVA(0), 0);
@@ -402,7 +408,9 @@ static const struct {
 	  { 0 },
 	  LNX_M_SEM_QUEUE_TASK,
 	  hunt_sysv_semaphore },
+	{ LNX_M_BIO_END, LNX_M_BIO_PRIVATE, { 0 }, LNX_M_BIO_PRIVATE, hunt_bio },
 	{ LNX_M_SLEEPER_TASK, LNX_M_CLOCK_BASE_ROOT, { 0 }, LNX_M_SLEEPER_TASK, try_timer },
+	{ LNX_M_TIMEOUT_NODE, LNX_M_TIMEOUT_TASK, { 0 }, LNX_M_TIMEOUT_TASK, hunt_timeout },
 	/* last: there may be many */
 	{ LNX_M_WAIT_PRIVATE, LNX_M_POLL_ADDRESS, { 0 }, LNX_M_POLL_TASK, try_poll },
 };

@@ -89,9 +89,10 @@ struct probe_context {
  *
  * @param id  of the probe; one that nobody has enabled (any more) is no error
  * Threads: any, several at once, those of vCPUs included; firings for one vCPU follow each other.
- * Takes the lane of the vCPU, which others hold for no longer than a firing takes, and no other lock
- * that anybody waits with. Allocates nothing. The vCPU stands still meanwhile, so its registers and
- * stack do not change; other vCPUs may run. Not from within probe_fire().
+ * Takes the lane of the vCPU, which others hold for no longer than a firing takes, and for stacks the
+ * lock of the library of backtraces, which is held for moments, too. Allocates nothing. The vCPU stands
+ * still meanwhile, so its registers and stack do not change; other vCPUs may run. Not from within
+ * probe_fire().
  */
 void probe_fire(struct probe_engine *e, uint32_t id, const struct probe_context *c);
 

@@ -94,6 +94,7 @@ struct ss_engine {
 	struct ss_expected expected, before;
 	struct ss_log log;
 	struct lnx_modules modules; /* as they were shortly before the stop */
+	struct lnx_bpf bpf;	    /* ... */
 	struct ss_try t;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames in kernel modules: which module, which function. */
+/* Frames in kernel modules and BPF programs: which one, which function. */
 #include "introspect/stackshot/modules.h"
 
 #include <stdlib.h>
@@ -35,12 +35,13 @@ void ss_modules_expect(struct ss_engine *e)
 {
 	struct lnx_view v;
 
-	e->modules.count = 0;
+	e->modules.count = e->bpf.count = 0;
 	/* without processes there is no address to be named */
 	if (!ss_kernel(e) || (e->t.request->flags & SS_NO_PROCESSES))
 		return;
 	lnx_view_init(&v, ss_kernel(e), e->s->g);
 	lnx_modules_read(&v, &e->modules);
+	lnx_bpf_read(&v, &e->bpf);
 }
 
 /* Index of the first address that is not below @p start. */
@@ -59,14 +60,19 @@ static size_t lower_bound(const struct naming *w, uint64_t start)
 	return lo;
 }
 
-/* Addresses in a part of a module: from *first_out on. */
+/* Addresses in a range: from *first_out on. */
+static size_t addresses_within(const struct naming *w, uint64_t start, uint64_t size,
+			       size_t *first_out)
+{
+	*first_out = lower_bound(w, start);
+	return lower_bound(w, start + size) - *first_out;
+}
+
+/* ... in a part of a module. */
 static size_t addresses_in(const struct naming *w, const struct lnx_module *m,
 			   enum lnx_module_part part, size_t *first_out)
 {
-	const uint64_t start = m->text[part].start;
-
-	*first_out = lower_bound(w, start);
-	return lower_bound(w, start + m->text[part].size) - *first_out;
+	return addresses_within(w, m->text[part].start, m->text[part].size, first_out);
 }
 
 static bool add_found(struct found *f, const struct lnx_symbol *s)
@@ -119,8 +125,7 @@ static bool find_functions(struct naming *w, const struct lnx_module *m, struct 
 	return ok && rc != GS_ENOSPC;
 }
 
-static bool add_record(struct ss_modules *out, const struct lnx_module *m,
-		       enum lnx_module_part part)
+static bool add_record(struct ss_modules *out, const struct ss_module_record *r)
 {
 	struct ss_module_record *grown =
 		reallocarray(out->record, (size_t)out->count + 1, sizeof(*grown));
@@ -128,16 +133,21 @@ static bool add_record(struct ss_modules *out, const struct lnx_module *m,
 	if (!grown)
 		return false;
 	out->record = grown;
+	out->record[out->count++] = *r;
+	return true;
+}
 
+static bool add_part(struct ss_modules *out, const struct lnx_module *m, enum lnx_module_part part)
+{
 	struct ss_module_record r = {
 		.start = m->text[part].start,
 		.size = m->text[part].size,
 		.flags = part == LNX_MODULE_INIT ? SS_MODULE_INIT : 0,
 	};
+
 	memcpy(r.name, m->name, sizeof(m->name));
 	memcpy(r.build_id, m->build_id, sizeof(r.build_id));
-	out->record[out->count++] = r;
-	return true;
+	return add_record(out, &r);
 }
 
 /* What was found of a module, which is what it was before the stop. */
@@ -147,7 +157,7 @@ static bool add_module(struct naming *w, const struct lnx_module *m, const struc
 
 	for (int i = 0; i < LNX_MODULE_PARTS; i++)
 		if (addresses_in(w, m, (enum lnx_module_part)i, &first) &&
-		    !add_record(w->out, m, (enum lnx_module_part)i))
+		    !add_part(w->out, m, (enum lnx_module_part)i))
 			return false;
 	for (size_t i = 0; i < f->count; i++)
 		if (!w->add(w->arg, &f->symbol[i]))
@@ -178,6 +188,26 @@ static bool name_module(struct naming *w, const struct lnx_module *m)
 	return ok;
 }
 
+/* A program is one function, which the kernel lists with its name. */
+static bool name_program(struct naming *w, const struct lnx_bpf_program *p)
+{
+	struct lnx_symbol s;
+	size_t first;
+
+	if (!addresses_within(w, p->start, p->size, &first))
+		return true;
+	lnx_view_init(&w->v, ss_kernel(w->e), w->e->s->g);
+	if (lnx_bpf_symbol(&w->v, p, &s))
+		return true;
+	const struct ss_module_record r = {
+		.start = s.start,
+		.size = s.size,
+		.flags = SS_MODULE_BPF,
+		.name = "bpf",
+	};
+	return add_record(w->out, &r) && w->add(w->arg, &s);
+}
+
 bool ss_modules_name(const struct ss_engine *e, const uint64_t *address, size_t n,
 		     struct ss_modules *out,
 		     bool (*add)(void *arg, const struct lnx_symbol *symbol), void *arg)
@@ -193,11 +223,13 @@ bool ss_modules_name(const struct ss_engine *e, const uint64_t *address, size_t 
 	};
 	bool ok = true;
 
-	if (!n || !e->modules.count)
+	if (!n)
 		return true;
 	lnx_view_init(&w.v, ss_kernel(e), e->s->g);
 	for (uint32_t i = 0; ok && i < e->modules.count; i++)
 		ok = name_module(&w, &e->modules.module[i]);
+	for (uint32_t i = 0; ok && i < e->bpf.count; i++)
+		ok = name_program(&w, &e->bpf.program[i]);
 	return ok;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames in kernel modules: which module, which function. Private to introspect/stackshot. */
+/* Frames in kernel modules and BPF programs: which one, which function. Private to introspect/stackshot. */
 #ifndef INTROSPECT_STACKSHOT_MODULES_H
 #define INTROSPECT_STACKSHOT_MODULES_H
 
@@ -9,12 +9,12 @@
  * What was read is believed only if the module is then on the list as it was before the stop, by a look
  * that comes after all others: so it was there all the time, the frame's function is one of its, and no
  * page of it had been given to others when its names were read. A module that was loaded or unloaded in
- * that time names nothing.
+ * that time names nothing. BPF programs are read in the same way, as modules of one function each.
  */
 
 #include "introspect/stackshot/capture.h"
 
-/** Parts of modules that frames lie in. */
+/** Parts of modules, and BPF programs, that frames lie in. */
 struct ss_modules {
 	struct ss_module_record *record;
 	uint32_t count;

@@ -192,6 +192,9 @@ static const struct kcd_field wait_fields[] = {
 	KCD_FIELD_FLAGS(struct ss_wait_record, owner, "owner", HEX),
 	KCD_FIELD_FLAGS(struct ss_wait_record, object, "object", HEX),
 	KCD_FIELD_FLAGS(struct ss_wait_record, extra, "extra", HEX),
+	KCD_FIELD_FLAGS(struct ss_wait_record, device, "device", HEX),
+	KCD_FIELD(struct ss_wait_record, reserved),
+	KCD_FIELD(struct ss_wait_record, inode),
 };
 
 static const struct kcd_field reason_fields[] = {

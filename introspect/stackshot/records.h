@@ -168,6 +168,8 @@ struct ss_long_symbol_record {
 
 enum ss_module_flags {
 	SS_MODULE_INIT = 1, /* the part that is freed when the module has started */
+	SS_MODULE_BPF =
+		2, /* no module, but a BPF program, or a trampoline to one; its name is "bpf" */
 };
 
 /** Text of a module that some frame lies in. */
@@ -280,6 +282,9 @@ struct ss_wait_record {
 	uint64_t owner;	   /* id of its container; 0: none */
 	uint64_t object;   /* address of the object; of a shared futex its offset in the file */
 	uint64_t extra; /* by kind: owner word, function that wakes, number of the file, due time */
+	uint32_t device; /* block device, major << 20 | minor; 0: none, or not known */
+	uint32_t reserved;
+	uint64_t inode; /* of a page: number of its file; 0: none */
 };
 
 enum ss_reason {

@@ -28,7 +28,9 @@ uint32_t ss_find_waits(struct ss_worker *w, const struct ss_slot *slot,
 		waits_out[i] = (struct ss_wait_record){ .kind = found[i].kind,
 							.owner_tid = -1,
 							.object = found[i].object,
-							.extra = found[i].extra };
+							.extra = found[i].extra,
+							.device = found[i].device,
+							.inode = found[i].inode };
 		set_owner(w, found[i].owner, &waits_out[i]);
 	}
 	return n;

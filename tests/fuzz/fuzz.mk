@@ -1,9 +1,11 @@
-# Fuzzing of kcdata with libFuzzer (clang). `make fuzz FUZZ_SECONDS=600` runs each target for so long;
+# Fuzzing of kcdata and of tracing with libFuzzer (clang). `make fuzz FUZZ_SECONDS=600` runs each target for so long;
 # `make check-fuzz` replays the corpus and fuzzes shortly. What is found goes to tests/fuzz/corpus/.
 
 FUZZ_CC      ?= clang
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := reader inflate json
+# linked with nearly all rooms, so it is built for a whole fuzzing only
+FUZZ_WHOLE   := trace
 FUZZ_CFLAGS  := -std=gnu17 $(WARN) -Wno-frame-larger-than -I. -D_GNU_SOURCE -O1 -g \
                 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 FUZZ_B       := $(BUILD)/$(HOST_ARCH)/fuzz
@@ -19,6 +21,16 @@ $(FUZZ_B)/tests/%.o: tests/%.c
 	@mkdir -p $(@D)
 	$(call say,FUZZ-CC,$@)
 	$(Q)$(FUZZ_CC) $(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c -o $@ $<
+
+FUZZ_ALL := $(filter-out $(kcdata_SRCS) cli/%,$(LIB_SRCS))
+$(FUZZ_ALL:%.c=$(FUZZ_B)/%.o) $(FUZZ_WHOLE:%=$(FUZZ_B)/tests/fuzz/fuzz_%.o): $(FUZZ_B)/%.o: %.c
+	@mkdir -p $(@D)
+	$(call say,FUZZ-CC,$@)
+	$(Q)$(FUZZ_CC) $(CPPFLAGS) $(FUZZ_CFLAGS) -pthread -fsanitize=fuzzer-no-link -MMD -MP -c -o $@ $<
+
+$(FUZZ_WHOLE:%=$(FUZZ_B)/fuzz-%): $(FUZZ_B)/fuzz-%: $(FUZZ_B)/tests/fuzz/fuzz_%.o $(FUZZ_ALL:%.c=$(FUZZ_B)/%.o) $(FUZZ_LIB)
+	$(call say,LD,$@)
+	$(Q)$(FUZZ_CC) $(FUZZ_CFLAGS) -pthread -fsanitize=fuzzer -o $@ $^ $(kcdata_LIBS) $(LIBS)
 
 $(FUZZ_B)/fuzz-%: $(FUZZ_B)/tests/fuzz/fuzz_%.o $(FUZZ_LIB)
 	$(call say,LD,$@)
@@ -51,10 +63,10 @@ fuzz_one = mkdir -p $(FUZZ_B)/findings/$(1) $(FUZZ_B)/corpus/$(1) && \
 		$(FUZZ_B)/corpus/$(1) $(wildcard tests/fuzz/corpus/$(1)) >$(FUZZ_B)/log-$(1) 2>&1 || { \
 	tail -n 60 $(FUZZ_B)/log-$(1); echo "fuzz-$(1): see $(FUZZ_B)/findings/$(1)/" >&2; exit 1; }
 
-.PHONY: fuzz fuzz-reader fuzz-inflate fuzz-json
-fuzz: $(FUZZ_TARGETS:%=fuzz-%) ## fuzz kcdata, FUZZ_SECONDS (60) for each of the targets
+.PHONY: fuzz fuzz-reader fuzz-inflate fuzz-json fuzz-trace
+fuzz: $(FUZZ_TARGETS:%=fuzz-%) $(FUZZ_WHOLE:%=fuzz-%) ## fuzz kcdata and tracing, FUZZ_SECONDS (60) for each of the targets
 
-$(FUZZ_TARGETS:%=fuzz-%): fuzz-%: $(FUZZ_B)/fuzz-% $(FUZZ_B)/corpus/.seeded
+$(FUZZ_TARGETS:%=fuzz-%) $(FUZZ_WHOLE:%=fuzz-%): fuzz-%: $(FUZZ_B)/fuzz-% $(FUZZ_B)/corpus/.seeded
 	$(call say,FUZZ,$* for $(FUZZ_SECONDS) s)
 	$(Q)$(call fuzz_one,$*,$(FUZZ_SECONDS))
 

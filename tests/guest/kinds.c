@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <sched.h>
@@ -251,6 +252,21 @@ static void socket_read(void)
 	move(pair[0], 10);
 	ready();
 	recv(10, &c, 1, 0);
+}
+
+// The kernel counts this time in its ticks.
+static void socket_read_for_long(void)
+{
+	const struct timeval million = { .tv_sec = 1000000 };
+	int ends[2];
+	char c;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) ||
+	    setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &million, sizeof(million)))
+		die("socketpair");
+	ready();
+	if (read(ends[0], &c, 1))
+		die("socket");
 }
 
 static void read_from(int fd)
@@ -602,6 +618,7 @@ void kinds_start(void)
 	one("k_sigsuspend", signal_suspend, "signal", 0, "signals",
 	    1ul << (SIGUSR2 - 1) | NEVER_BLOCKED);
 	one("k_timer", timer, "timer", 0, "-", 0);
+	one("k_timeout", socket_read_for_long, "timeout", 0, "-", 0);
 	printf("KINDS END\n");
 }
 
@@ -670,10 +687,18 @@ static void load_pipe(void)
 			die("pipe");
 }
 
+// Each call waits until all CPUs have been out of the kernel.
+static void load_rcu(void)
+{
+	for (;;)
+		if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0))
+			die("membarrier");
+}
+
 void load_start(void)
 {
-	static void (*const parts[])(void) = { load_flock, load_record,	   load_file,
-					       load_futex, load_directory, load_pipe };
+	static void (*const parts[])(void) = { load_flock,     load_record, load_file, load_futex,
+					       load_directory, load_pipe,   load_rcu };
 
 	if (load_pid)
 		return;

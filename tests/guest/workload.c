@@ -418,6 +418,12 @@ static void obey(char *line)
 		count_calls(arg ? atol(arg) : 0);
 	} else if (!strcmp(word, "trap")) {
 		trap_self();
+	} else if (!strcmp(word, "bpf")) {
+		if (on)
+			bpf_start();
+		else
+			bpf_end();
+		printf("BPF %s\n", on ? "on" : "off");
 	} else if (!strcmp(word, "calls")) {
 		calls_start();
 		printf("CALLS\n");
@@ -435,6 +441,8 @@ static void obey(char *line)
 		printf("HOG %s\n", on ? "on" : "off");
 	} else if (!strcmp(word, "oops")) {
 		oops_say();
+	} else if (!strcmp(word, "status")) {
+		printf("TEST EXIT %s\n", arg);
 	} else if (!strcmp(word, "poweroff")) {
 		end(RB_POWER_OFF);
 	} else if (!strcmp(word, "reboot")) {

@@ -71,6 +71,12 @@ void count_calls(long calls);
 // Run into a breakpoint, and say whether that was noticed.
 void trap_self(void);
 
+// --- bpf.c
+
+// A process w_bpf that executes a BPF program; which programs there are is printed.
+void bpf_start(void);
+void bpf_end(void);
+
 // --- calls.c
 
 void calls_start(void);

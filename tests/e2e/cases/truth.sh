@@ -34,6 +34,22 @@ for kernel in ${TRUTH_KERNELS:-cloud full}; do
 	fi
 	ask 'ztruth after' 'TRUTH END after'
 	ask 'spin off' 'SPIN off'
+	ask 'bpf on' 'BPF on'
+	program=$(tr -d '\r' <"$console" | sed -n 's/^BPF 0x[0-9a-f]* \(bpf_prog_[0-9a-f]*_w_spin\)$/\1/p')
+	that "$kernel: the guest lists its BPF program" test -n "$program"
+	# it is left for a few instructions each time that it has come to its end
+	tries=10
+	while [ $tries -gt 0 ] && guestshot snap --control "$ctl" -o "$out/$kernel-bpf.kcdata" &&
+		! guestshot show "$out/$kernel-bpf.kcdata" | grep -q "^ *$program+.* \[bpf\]\$"; do
+		tries=$((tries - 1))
+	done
+	that "$kernel: a frame in the BPF program is named as the guest names it" test $tries -gt 0
+	guestshot btlog show --control "$ctl" >"$out/$kernel.btlog"
+	that "$kernel: so it is in the backtrace log" grep -q "^ *$program+.* \[bpf\]\$" "$out/$kernel.btlog"
+	[ -z "$module" ] ||
+		that "$kernel: the backtrace log names a function and its module" \
+			grep -q 'vsock_accept+.* \[vsock\]$' "$out/$kernel.btlog"
+	ask 'bpf off' 'BPF off'
 	guest_poweroff
 	if guestshot show --json "$out/$kernel.kcdata" >"$out/$kernel.json"; then
 		ok "$kernel: the capture is shown as JSON"

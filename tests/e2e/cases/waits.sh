@@ -30,6 +30,7 @@ while [ $n -lt "$captures" ]; do
 		dead="$dead $n"
 		cp "$out/load.kcdata" "$out/dead-$n.kcdata"
 	fi
+	grep -h ' for RCU grace period' "$out/load.txt" >>"$work/rcu"
 	grep -h 'waits for.* held by' "$out/load.txt" | sed 's/ 0x.*//; s/.* waits for/waits for/' >>"$work/seen"
 	n=$((n + 1))
 done
@@ -38,6 +39,7 @@ equal "no deadlock is in any of $captures captures of a busy guest" "$dead" ''
 sort "$work/seen" | uniq -c >"$out/load.seen"
 # else there would have been nothing to be mistaken about
 that 'in some of them threads wait for what others hold' grep -q 'waits for' "$out/load.seen"
+that 'in some of them threads wait for the end of a grace period of RCU' test -s "$work/rcu"
 ask 'load off' 'LOAD off'
 ask 'churn off' 'CHURN off'
 guest_poweroff

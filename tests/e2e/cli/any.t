@@ -406,6 +406,62 @@ $ guestshot status --control "$(head -c 200 /dev/zero | tr '\0' 'x')"
 code 64
 err guestshot: error: control socket x*: .*
 
+# the live view; tests/e2e/cases/watch.sh has it on a terminal
+$ guestshot watch
+code 64
+err guestshot watch: which guest\? --control PATH is missing
+err Try .guestshot watch --help' .*
+err information\.
+
+$ guestshot watch --help
+out Usage: guestshot watch .*
+out *
+
+$ guestshot watch --control missing
+code 69
+err guestshot: error: control socket missing: .*
+
+$ guestshot watch --control s --interval 1ms
+code 64
+err guestshot watch: --interval 1ms: not a duration from 10ms to a week
+err Try .guestshot watch --help' .*
+err information\.
+
+$ guestshot watch --control s --max-stopped 101%
+code 64
+err guestshot watch: --max-stopped 101%: not a percentage from 0\.0001% to 100%
+err Try .guestshot watch --help' .*
+err information\.
+
+$ guestshot watch --control s --count 0
+code 64
+err guestshot watch: --count 0: not a number from 1 on
+err Try .guestshot watch --help' .*
+err information\.
+
+$ guestshot watch --control s --top x
+code 64
+err guestshot watch: --top x: not a number from 1 on
+err Try .guestshot watch --help' .*
+err information\.
+
+$ guestshot watch --control s more
+code 64
+err guestshot watch: unexpected argument: more
+err Try .guestshot watch --help' .*
+err information\.
+
+$ head -c 1048576 /dev/zero >zeros; guestshot attach --core zeros --ram-base 0x40000000 --control s 2>/dev/null & guestshot watch --control s --wait 20s --count 2 --interval 10ms --max-stopped 100% </dev/null | grep -c '^0 threads in 0 processes: 0 running'; kill $!
+out 2
+
+$ head -c 1048576 /dev/zero >zeros; guestshot attach --core zeros --ram-base 0x40000000 --control s 2>/dev/null & guestshot watch --control s --wait 20s --count 1 >/dev/full; code=$?; kill $!; exit $code
+code 73
+err guestshot: error: standard output: .*
+
+$ head -c 1048576 /dev/zero >zeros; guestshot attach --core zeros --ram-base 0x40000000 --control s 2>/dev/null & attached=$!; guestshot watch --control s --wait 20s --interval 10ms >out & until grep -q '^Guest ' out; do sleep 0.1; done; kill $attached; wait $!
+code 69
+err guestshot: error: the guest is gone: control socket s: .*
+
 # captures that take themselves
 $ guestshot attach --core zeros --ram-base 0x40000000 --control s --trigger hung-task,panic
 code 64
@@ -520,3 +576,32 @@ $ head -c 1048576 /dev/zero >zeros; mkdir folder; guestshot snap --core zeros --
 code 2
 err guestshot: error: no kernel is found: no kernel symbol table in guest memory .*
 err *
+
+# tracing
+$ guestshot trace --control s
+code 64
+err guestshot trace: trace what\? a program is missing
+err *
+
+$ guestshot trace --control s 'tick-1s {' 'count() }'
+code 64
+err guestshot trace: a program is one argument: put it into quotes
+err *
+
+$ guestshot trace --control s --interval 11s tick-1s
+code 64
+err guestshot trace: --interval 11s: not a duration of at most 10s
+err *
+
+$ guestshot trace --control s tick-1s
+code 69
+err guestshot: error: control socket s: .*
+
+$ head -c 1048576 /dev/zero >zeros; guestshot attach --core zeros --ram-base 0x40000000 --control s 2>/dev/null & guestshot trace --control s --wait 20s 'tick-1s { fire() }'; echo $?; guestshot trace --control s 'fbt:::entry'; echo $?; guestshot trace --control s --list 'session:::'; guestshot trace --control s --for 10ms --json 'tick-1000s { count() }'; kill $!
+out 64
+out 66
+out  *1  session:::begin
+out  *2  session:::end
+out {"aggregations":\[\]}
+err guestshot: error: trace-enable: program, byte 11: not an action: "fire"
+err guestshot: error: no probe is meant .*

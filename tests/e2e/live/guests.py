@@ -154,8 +154,8 @@ class Qemu:
         # without any capability: QEMU has ours, and who has less may not look into it
         self.weak = ('setpriv', '--bounding-set=-all', '--inh-caps=-all')
 
-    def execute(self, command):
-        self.monitor.sendall(json.dumps({'execute': command}).encode() + b'\n')
+    def execute(self, command, **arguments):
+        self.monitor.sendall(json.dumps({'execute': command, 'arguments': arguments}).encode() + b'\n')
         while True:
             answer = json.loads(self.answers.readline())
             if 'event' not in answer:

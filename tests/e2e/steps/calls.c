@@ -54,13 +54,19 @@ void calls_begin(struct calls *c)
 	c->count = 0;
 }
 
+/* With the widest addresses there are, 52 bits, the kernel's begin at 0xfff0000000000000. */
+static bool is_kernel(uint64_t address)
+{
+	return address >> 52 == 0xfff;
+}
+
 void calls_before(struct calls *c, const struct guest_vcpu_regs *before, uint32_t word)
 {
 	const uint32_t x = word & 31;
 	/* what sets it in entry and exit code sets the current task, or the user's */
 	bool is_switch = (word & ~UINT32_C(31)) == MSR_SP_EL0 && x < 31 && c->is_known &&
-			 c->count && before->x[x] >> 48 == 0xffff &&
-			 before->x[x] != before->sp_el0 && before->sp_el0 >> 48 == 0xffff;
+			 c->count && is_kernel(before->x[x]) && before->x[x] != before->sp_el0 &&
+			 is_kernel(before->sp_el0);
 
 	c->next_task = is_switch ? before->x[x] : 0;
 }

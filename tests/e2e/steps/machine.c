@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A guest of QEMU with one vCPU that goes step by step, by QEMU's debug stub. */
+/* A guest of QEMU by its debug stub: one vCPU that goes step by step, or several that are stopped. */
 #include "tests/e2e/steps/machine.h"
 
 #include <errno.h>
@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "introspect/arm64/arm64.h"
@@ -146,7 +147,7 @@ static bool read_regs(struct machine *m)
 	return !m->is_failed;
 }
 
-/* Those that do not change while tasks of one kernel run on one vCPU, or of which nothing depends. */
+/* Those that do not change on one vCPU while tasks of one kernel run on it, or of which nothing depends. */
 static bool read_constant_regs(struct machine *m)
 {
 	struct guest_vcpu_regs *r = &m->regs;
@@ -189,6 +190,32 @@ static bool number_sysregs(struct machine *m)
 		m->sysreg[i] = (unsigned int)strtoul(at + strlen("regnum=\""), NULL, 10);
 	}
 	return true;
+}
+
+/* Their names, in one answer or several: m<name>[,<name>…], and l at the end. */
+static bool name_vcpus(struct machine *m)
+{
+	bool answers = ask(m, "qfThreadInfo");
+
+	for (; answers && m->packet[0] == 'm'; answers = ask(m, "qsThreadInfo")) {
+		char *rest = NULL;
+
+		for (char *name = strtok_r(m->packet + 1, ",", &rest); name;
+		     name = strtok_r(NULL, ",", &rest)) {
+			if (m->vcpus == MACHINE_VCPUS || strlen(name) >= sizeof(m->vcpu[0]))
+				return fail(m);
+			strcpy(m->vcpu[m->vcpus++], name);
+		}
+	}
+	return answers && (m->vcpus || fail(m));
+}
+
+bool machine_look_at(struct machine *m, uint32_t vcpu)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "Hg%s", m->vcpu[vcpu]);
+	return expect_ok(m, text) && read_regs(m) && read_constant_regs(m);
 }
 
 /* --- the machine --- */
@@ -240,7 +267,7 @@ bool machine_open(struct machine *m, const char *socket, const char *ram_file, s
 		return false;
 	}
 	if (greet(m) && ask(m, "qXfer:features:read:target.xml:0,800") && number_sysregs(m) &&
-	    read_regs(m) && read_constant_regs(m))
+	    name_vcpus(m) && machine_look_at(m, 0))
 		return true;
 	GS_IGNORE(gs_fail(err, GS_EMALFORMED, "the debug stub says '%s'", m->packet));
 	return false;
@@ -262,6 +289,19 @@ static bool set_mode(struct machine *m, char mode)
 		return true;
 	m->mode = text[sizeof(text) - 2] = mode;
 	return expect_ok(m, text);
+}
+
+bool machine_run_for(struct machine *m, uint32_t us)
+{
+	const struct timespec t = { us / 1000000, (long)(us % 1000000) * 1000 };
+
+	if (!put(m, "c"))
+		return false;
+	nanosleep(&t, NULL);
+	/* what stops them is no packet; the answer is that to "c" */
+	if (send(m->fd, "\x03", 1, MSG_NOSIGNAL) != 1)
+		return fail(m);
+	return get(m) && (m->packet[0] == 'T' || fail(m));
 }
 
 bool machine_step(struct machine *m, uint32_t word)

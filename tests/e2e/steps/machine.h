@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A guest of QEMU with one vCPU that goes step by step, by QEMU's debug stub. */
+/* A guest of QEMU by its debug stub: one vCPU that goes step by step, or several that are stopped. */
 #ifndef TESTS_E2E_STEPS_MACHINE_H
 #define TESTS_E2E_STEPS_MACHINE_H
 
@@ -11,6 +11,7 @@
 
 #define MACHINE_PACKET	65536
 #define MACHINE_SYSREGS 12
+#define MACHINE_VCPUS	8
 
 struct machine {
 	int fd;
@@ -22,7 +23,10 @@ struct machine {
 	void *ram;
 	size_t ram_size;
 	struct memory_guest memory;
-	struct guest_vcpu_regs regs;
+	uint32_t vcpus;
+	char vcpu[MACHINE_VCPUS][24]; /* the stub's names of them */
+	struct guest_vcpu_regs
+		regs; /* of the one that is looked at: the first one, to begin with */
 	bool with_interrupts;
 	char mode; /* what the stub was told of steps: '1' with interrupts and timers, '7' without */
 	bool has_breakpoints, is_failed;
@@ -36,6 +40,12 @@ struct machine {
 bool machine_open(struct machine *m, const char *socket, const char *ram_file,
 		  struct gs_error *err);
 void machine_close(struct machine *m);
+
+/** Read the registers of another vCPU of a stopped machine. */
+bool machine_look_at(struct machine *m, uint32_t vcpu);
+
+/** Let all vCPUs run, and stop them after some time, wherever they are. */
+bool machine_run_for(struct machine *m, uint32_t us);
 
 /**
  * Execute one instruction.

@@ -7,6 +7,7 @@
 
 #include "base/util.h"
 #include "introspect/linux/linux.h"
+#include "tests/e2e/steps/backtrace.h"
 #include "tests/e2e/steps/calls.h"
 #include "tests/e2e/steps/machine.h"
 
@@ -30,93 +31,49 @@ struct judge {
 	uint32_t entered[512]; /* by system call */
 };
 
-static const char *name_of(struct judge *j, uint64_t address, bool is_exact)
-{
-	static struct lnx_symbol s;
-	static char text[LNX_SYMBOL_MAX + 32];
-
-	if (lnx_symbol_at(j->k, GVA(address - !is_exact), &s))
-		snprintf(text, sizeof(text), "%#" PRIx64, address);
-	else
-		snprintf(text, sizeof(text), "%s+%#" PRIx64, s.name, address - s.start);
-	return text;
-}
-
-static void show(struct judge *j, const char *what, const struct lnx_stack *s)
+static void show(struct judge *j, const char *what, const struct backtrace *b)
 {
 	const struct calls *c = &j->calls;
 
-	printf("# %s in %s: %s\n", what, name_of(j, j->m.regs.pc, true),
-	       lnx_unwind_end_name(s->end));
-	for (uint32_t i = 0; i < s->count || i <= c->count; i++) {
-		printf("#   %-44s", i < s->count ? name_of(j, s->address[i], s->kind[i] & 1) : "-");
-		printf(" %-10s", i < s->count && s->doubt[i]
-					 ? lnx_doubt_name((enum lnx_doubt)s->doubt[i])
-					 : "");
-		if (i <= c->count)
-			printf(" %s", i ? name_of(j, calls_at(c, i - 1)->address, false)
-					: name_of(j, j->m.regs.pc, true));
-		printf("\n");
-	}
+	printf("# %s in %s: %s\n", what, backtrace_name(j->k, j->m.regs.pc, true),
+	       lnx_unwind_end_name(b->s.end));
+	for (uint32_t i = 0; i < b->s.count || i <= c->count; i++)
+		backtrace_print_beside(b, j->k, i,
+				       !i	       ? j->m.regs.pc
+				       : i <= c->count ? calls_at(c, i - 1)->address
+						       : 0,
+				       !i);
 }
 
-/* A function that was fixed up after a fault goes on elsewhere in itself. */
-static bool is_same_place(struct judge *j, const struct call *c, uint64_t address)
-{
-	struct lnx_symbol a, b;
-
-	if (c->address == address)
-		return true;
-	return c->is_interrupted && !lnx_symbol_at(j->k, GVA(c->address), &a) &&
-	       !lnx_symbol_at(j->k, GVA(address), &b) && a.start == b.start;
-}
-
-static enum verdict verdict_of(struct judge *j, const struct lnx_stack *s)
+static enum verdict verdict_of(struct judge *j, const struct backtrace *b)
 {
 	const struct calls *c = &j->calls;
 
-	if (s->end != LNX_END_COMPLETE)
+	if (backtrace_is_flagged(b))
 		return FLAGGED;
-	for (uint32_t i = 0; i < s->count; i++)
-		if (s->doubt[i])
-			return FLAGGED;
-	if (s->count != c->count + 1 || s->address[0] != j->m.regs.pc)
+	if (b->s.count != c->count + 1 || b->address[0] != j->m.regs.pc)
 		return WRONG;
-	for (uint32_t i = 1; i < s->count; i++)
-		if (!is_same_place(j, calls_at(c, i - 1), s->address[i]))
+	for (uint32_t i = 1; i < b->s.count; i++) {
+		const struct call *call = calls_at(c, i - 1);
+
+		if (!backtrace_is_same_place(j->k, call->is_interrupted, call->address,
+					     b->address[i]))
 			return WRONG;
+	}
 	return RIGHT;
-}
-
-/* Whether a function is in the chain twice, called by itself. */
-static bool is_recursive(struct judge *j, const struct lnx_stack *s)
-{
-	static struct lnx_symbol a, b;
-
-	if (s->count < 2 || lnx_symbol_at(j->k, GVA(s->address[0]), &a))
-		return false;
-	return !lnx_symbol_at(j->k, GVA(s->address[1] - 1), &b) && a.start == b.start;
 }
 
 static void judge_stop(struct judge *j)
 {
-	static uint64_t address[LNX_FRAMES_MAX];
-	static uint8_t kind[LNX_FRAMES_MAX], doubt[LNX_FRAMES_MAX];
 	static const char *const names[] = { [FLAGGED] = "flagged", [WRONG] = "wrong" };
-	struct lnx_stack s = { .address = address, .kind = kind, .doubt = doubt };
-	static struct lnx_task task;
-	gva_t current;
+	static struct backtrace b;
 
-	/* page tables change under a guest that runs on */
-	lnx_view_init(&j->v, j->k, &j->m.memory.guest);
-	bool is_known = !lnx_vcpu_current(&j->v, &j->m.regs, &current) &&
-			!lnx_task_read(&j->v, current, &task);
-	lnx_unwind_running(&j->v, is_known ? &task : NULL, &j->m.regs, &s);
-	enum verdict verdict = verdict_of(j, &s);
+	backtrace_take(&b, &j->v, j->k, &j->m.memory.guest, &j->m.regs);
+	enum verdict verdict = verdict_of(j, &b);
 	j->count[verdict]++;
-	j->recursions += is_recursive(j, &s);
+	j->recursions += backtrace_is_recursive(&b, j->k);
 	if (verdict != RIGHT && j->shown[verdict]++ < SHOWN_MAX)
-		show(j, names[verdict], &s);
+		show(j, names[verdict], &b);
 }
 
 static uint32_t word_at(struct judge *j, uint64_t pc)
@@ -229,7 +186,7 @@ int main(int argc, char **argv)
 	printf("# %s\n", lnx_kernel_banner(j.k));
 	bool answers = run(&j);
 	if (!answers)
-		printf("# no answer after %s, to '%s'\n", name_of(&j, j.m.regs.pc, true),
+		printf("# no answer after %s, to '%s'\n", backtrace_name(j.k, j.m.regs.pc, true),
 		       j.m.asked);
 	uint32_t all = j.count[RIGHT] + j.count[FLAGGED] + j.count[WRONG];
 	printf("# %" PRIu32 " stops, %" PRIu32 " entries from user mode, %" PRIu32

@@ -131,7 +131,12 @@ bool name_of(void *arg, uint64_t address, struct btl_name *name_out)
 	name_out->start = address & ~UINT64_C(0xff);
 	name_out->size = 0x100;
 	name_out->flags = 0;
-	(void)function_name((uint32_t)(address - text) / 0x100, name_out->name);
+	const uint32_t number = (uint32_t)(address - text) / 0x100;
+	(void)function_name(number, name_out->name);
+	if (number != 5 && number != 7)
+		return true;
+	name_out->flags = BTL_SYMBOL_MODULE;
+	strcpy(name_out->module, number == 5 ? "five" : "seven");
 	return true;
 }
 

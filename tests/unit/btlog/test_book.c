@@ -209,6 +209,8 @@ static void check_equal(const struct btl_book *a, const struct btl_book *b)
 		ck_assert_uint_eq(a->frame[i].frame, b->frame[i].frame);
 		ck_assert_uint_eq(a->frame[i].offset, b->frame[i].offset);
 		ck_assert_str_eq(btl_frame_function(a, i, x), btl_frame_function(b, i, y));
+		const char *of_a = btl_frame_module(a, i), *of_b = btl_frame_module(b, i);
+		ck_assert(!of_a == !of_b && (!of_a || !strcmp(of_a, of_b)));
 	}
 #undef SAME
 }
@@ -229,6 +231,7 @@ START_TEST(a_saved_book_comes_back)
 	ck_assert_int_eq(btl_book_decode(data, len, &loaded, &err), GS_OK);
 	check_equal(&book, &loaded);
 	check_counts(&loaded);
+	ck_assert_uint_gt(loaded.modules, 0);
 	ck_assert_str_eq(loaded.kernel[0].banner, BANNER);
 	ck_assert_uint_eq(loaded.kernel[0].text, BASE);
 	ck_assert_str_eq(loaded.log[0].name, "log");
@@ -326,6 +329,7 @@ static enum gs_code decode_one(uint32_t type, const void *element, size_t size)
 	const struct btl_book_record b = { BTL_RECORD_VERSION, 0 };
 	const struct btl_kernel_record kernel = { .text = BASE, .banner = "x" };
 	const struct btl_log_record log = { .name = "x" };
+	const struct btl_module_record module = { .name = "m" };
 	const struct btl_symbol_record symbol = { .start = BASE, .size = 1, .name = "f" };
 	const struct btl_frame_record frame = { BASE, 0, 0 };
 	const struct btl_stack_record stack = { .count = 1 };
@@ -336,6 +340,7 @@ static enum gs_code decode_one(uint32_t type, const void *element, size_t size)
 	rc = rc ? rc : kcd_append(&w, BTL_RECORD_BOOK, &b, sizeof(b));
 	rc = rc ? rc : kcd_append_array(&w, BTL_RECORD_KERNEL, 1, sizeof(kernel), &kernel);
 	rc = rc ? rc : kcd_append_array(&w, BTL_RECORD_LOG, 1, sizeof(log), &log);
+	rc = rc ? rc : kcd_append_array(&w, BTL_RECORD_MODULE, 1, sizeof(module), &module);
 	rc = rc ? rc : kcd_append_array(&w, BTL_RECORD_SYMBOL, 1, sizeof(symbol), &symbol);
 	rc = rc ? rc : kcd_append_array(&w, BTL_RECORD_FRAME, 1, sizeof(frame), &frame);
 	rc = rc ? rc : kcd_append_array(&w, BTL_RECORD_STACK, 1, sizeof(stack), &stack);
@@ -377,6 +382,15 @@ START_TEST(what_refers_to_nothing_is_malformed)
 	ck_assert_int_eq(DECODE(BTL_RECORD_KERNEL,
 				(struct btl_kernel_record){ .text = BASE, .banner = "x" }),
 			 GS_EMALFORMED);
+	ck_assert_int_eq(
+		DECODE(BTL_RECORD_SYMBOL, (struct btl_symbol_record){ .flags = UINT64_C(1) << 32 }),
+		GS_OK);
+	ck_assert_int_eq(
+		DECODE(BTL_RECORD_SYMBOL, (struct btl_symbol_record){ .flags = UINT64_C(2) << 32 }),
+		GS_EMALFORMED);
+	ck_assert_int_eq(
+		DECODE(BTL_RECORD_LONG_SYMBOL, (struct btl_long_symbol_record){ .flags = ~0ull }),
+		GS_EMALFORMED);
 	ck_assert_int_eq(
 		DECODE(BTL_RECORD_KERNEL, (struct btl_kernel_record){ .build_id_len = 21 }),
 		GS_EMALFORMED);

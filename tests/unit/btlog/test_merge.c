@@ -16,6 +16,7 @@
 struct kernel {
 	uint64_t text, module;
 	uint32_t first; /* number of the function at the text's start: other builds have others */
+	const char *module_name; /* NULL: "m" */
 };
 
 static bool name_in_kernel(void *arg, uint64_t address, struct btl_name *out)
@@ -31,7 +32,9 @@ static bool name_in_kernel(void *arg, uint64_t address, struct btl_name *out)
 	out->start = address & ~UINT64_C(0xff);
 	out->size = 0x100;
 	out->flags = module ? BTL_SYMBOL_MODULE : 0;
-	snprintf(out->name, sizeof(out->name), module ? "module_%u [m]" : "function_%u", number);
+	snprintf(out->name, sizeof(out->name), module ? "module_%u" : "function_%u", number);
+	if (module)
+		strcpy(out->module, k->module_name ? k->module_name : "m");
 	return true;
 }
 
@@ -70,16 +73,27 @@ static void make(struct btl_book *book, const struct kernel *k, const char *bann
 	close_library(lib);
 }
 
+/* "name [module]" */
+static const char *text_of(const struct btl_book *book, const struct btl_function_count *f)
+{
+	static char text[BTL_LONG_SYMBOL_NAME_SIZE + BTL_MODULE_NAME_SIZE];
+	const char *module = btl_frame_module(book, f->frame);
+	char buf[BTL_FUNCTION_TEXT];
+
+	snprintf(text, sizeof(text), module ? "%s [%s]" : "%s", btl_function_name(book, f, buf),
+		 module);
+	return text;
+}
+
 static uint64_t count_of(const struct btl_book *book, const char *name, uint64_t *total_out)
 {
 	struct btl_counts c;
 	uint64_t self = 0;
-	char buf[BTL_FUNCTION_TEXT];
 
 	*total_out = 0;
 	ck_assert_int_eq(btl_count_functions(book, NULL, &c, NULL), GS_OK);
 	for (uint32_t i = 0; i < c.count; i++)
-		if (!strcmp(btl_function_name(book, &c.function[i], buf), name)) {
+		if (!strcmp(text_of(book, &c.function[i]), name)) {
 			self = c.function[i].self;
 			ck_assert_uint_eq(*total_out, 0); // once
 			*total_out = c.function[i].total;
@@ -103,7 +117,7 @@ static const uint32_t second_stacks[][3] = { { 1, 2, 3 }, { 4, 1001, 3 }, { 7, 2
 /* The same stacks are one whether the kernel and its module lie at the same place or elsewhere. */
 static void merge_one_build(uint64_t text, uint64_t module)
 {
-	const struct kernel a = { BASE, BASE - MODULE, 0 }, b = { text, module, 0 };
+	const struct kernel a = { BASE, BASE - MODULE, 0, NULL }, b = { text, module, 0, NULL };
 	struct btl_book book = { 0 }, other = { 0 };
 
 	make(&book, &a, BUILD_A, first_stacks, 3, 2);
@@ -148,9 +162,9 @@ END_TEST
 
 START_TEST(books_of_different_builds_merge_by_name)
 {
-	const struct kernel a = { BASE, BASE - MODULE, 0 };
+	const struct kernel a = { BASE, BASE - MODULE, 0, NULL };
 	/* its functions lie elsewhere: number 1 is the third one, 0 and 2 to go */
-	const struct kernel b = { BASE + 0x1000000, BASE - 0x30000000, 1 };
+	const struct kernel b = { BASE + 0x1000000, BASE - 0x30000000, 1, NULL };
 	struct btl_book book = { 0 }, other = { 0 };
 	struct gs_error err = { 0 };
 
@@ -185,9 +199,45 @@ START_TEST(books_of_different_builds_merge_by_name)
 }
 END_TEST
 
+/* Functions of one name in modules of two names are two, as is one of the image. */
+static void merge_two_modules(const char *banner)
+{
+	const struct kernel a = { BASE, BASE - MODULE, 0, "m" };
+	const struct kernel b = { BASE, BASE - MODULE - 0x100000, 0, "n" };
+	struct btl_book book = { 0 }, other = { 0 };
+	char name[] = "module_3";
+
+	make(&book, &a, BUILD_A, first_stacks, 3, 2);
+	make(&other, &b, banner, first_stacks, 3, 5);
+	/* names are the books' own memory: one of the image gets that of one in a module */
+	for (uint32_t i = 0; i < other.symbols; i++)
+		if (!strcmp(other.symbol[i].name, "module_1"))
+			memcpy(other.symbol[i].name, name, sizeof(name));
+	for (uint32_t i = 0; i < book.symbols; i++)
+		if (!strcmp(book.symbol[i].name, "function_4"))
+			memcpy(book.symbol[i].name, name, sizeof(name));
+	ck_assert_int_eq(btl_book_merge(&book, &other, BTL_MERGE_AUTO, NULL), GS_OK);
+	ck_assert_uint_eq(book.modules, 2);
+	check_function(&book, "module_1 [m]", 0, 2);
+	check_function(&book, "module_2 [m]", 2, 2);
+	check_function(&book, "module_3 [n]", 0, 5);
+	check_function(&book, "module_2 [n]", 5, 5);
+	check_function(&book, "module_3", 2, 2);
+	check_function(&book, "function_2", 0, 14);
+	btl_book_deinit(&book);
+	btl_book_deinit(&other);
+}
+
+START_TEST(functions_of_different_modules_are_different)
+{
+	merge_two_modules(BUILD_A);
+	merge_two_modules(BUILD_B);
+}
+END_TEST
+
 START_TEST(frames_without_names_are_not_mistaken)
 {
-	const struct kernel k = { BASE, BASE - MODULE, 0 };
+	const struct kernel k = { BASE, BASE - MODULE, 0, NULL };
 	static const uint32_t stacks[][3] = { { 2000, 2, 3 } };
 	struct btl_book book = { 0 }, other = { 0 }, third = { 0 };
 
@@ -207,7 +257,7 @@ END_TEST
 
 START_TEST(builds_differ_by_build_id_too)
 {
-	const struct kernel k = { BASE, BASE - MODULE, 0 };
+	const struct kernel k = { BASE, BASE - MODULE, 0, NULL };
 	struct btl_book book = { 0 }, other = { 0 };
 
 	make(&book, &k, BUILD_A, first_stacks, 3, 1);
@@ -233,7 +283,7 @@ END_TEST
 START_TEST(operations_are_told_by_name)
 {
 	struct btl_book book = { 0 }, other = { 0 };
-	const struct kernel k = { BASE, BASE - MODULE, 0 };
+	const struct kernel k = { BASE, BASE - MODULE, 0, NULL };
 	struct btl_counts c;
 
 	make(&book, &k, BUILD_A, first_stacks, 3, 1);
@@ -261,6 +311,7 @@ Suite *suite_merge(void)
 	tcase_add_test(tc, books_of_one_boot_merge);
 	tcase_add_test(tc, books_of_one_build_merge_wherever_it_was_loaded);
 	tcase_add_test(tc, books_of_different_builds_merge_by_name);
+	tcase_add_test(tc, functions_of_different_modules_are_different);
 	tcase_add_test(tc, frames_without_names_are_not_mistaken);
 	tcase_add_test(tc, builds_differ_by_build_id_too);
 	tcase_add_test(tc, operations_are_told_by_name);

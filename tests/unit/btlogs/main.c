@@ -12,6 +12,7 @@
 #include "introspect/btlog/book.h"
 #include "introspect/stackshot/stackshot.h"
 #include "kcdata/stackshot_types.h"
+#include "tests/unit/btlogs/suites.h"
 #include "tests/unit/linux/linux_guest.h"
 
 static struct linux_guest g;
@@ -113,6 +114,74 @@ START_TEST(every_thread_of_a_capture_is_recorded)
 	ck_assert_uint_eq(count_of_op(&book, "zombie"), 2);
 	ck_assert_uint_gt(count_of_op(&book, "sleeping"), 0);
 	ck_assert_uint_gt(total_of_function(&book, "vfs_read"), 0);
+	btl_book_deinit(&book);
+	done();
+}
+END_TEST
+
+/* "name [module]" of frames, with how many records have them. */
+static uint64_t total_of_frame(const struct btl_book *book, const char *function,
+			       const char *module)
+{
+	struct btl_counts c;
+	char buf[BTL_FUNCTION_TEXT];
+	uint64_t n = 0;
+
+	ck_assert_int_eq(btl_count_functions(book, NULL, &c, &err), GS_OK);
+	for (uint32_t i = 0; i < c.count; i++) {
+		const char *of = btl_frame_module(book, c.function[i].frame);
+
+		if (of && !strcmp(of, module) &&
+		    !strcmp(btl_function_name(book, &c.function[i], buf), function))
+			n = c.function[i].total;
+	}
+	btl_counts_deinit(&c);
+	return n;
+}
+
+static struct lg_loaded one;
+
+/* The thread that sleeps does so in a module, and in a program that calls it. */
+static void block_in_module(void)
+{
+	struct lg_thread *t = &g.threads[4];
+	uint64_t at;
+
+	one = lg_load_module(&g, "one", LG_MODULE);
+	lg_module_symbol(&one, "one_read", LG_MODULE + 0x100);
+	lg_load_program(&g, "bpf_prog_6deef7357e7b4530", LG_MODULE + 0x80000, 0x400, &at);
+	lg_push(&g, t, LG_MODULE + 0x80024);
+	lg_push(&g, t, LG_MODULE + 0x120);
+	t->task->fp = t->fp;
+}
+
+START_TEST(threads_in_modules_have_their_functions)
+{
+	struct btl_book book = { 0 };
+
+	make(&(struct lg_form){ .style = 'A' });
+	block_in_module();
+	feed();
+	feed();
+	load("threads", &book);
+	ck_assert_uint_eq(total_of_frame(&book, "one_read", "one"), 2);
+	ck_assert_uint_eq(total_of_frame(&book, "bpf_prog_6deef7357e7b4530", "bpf"), 2);
+	btl_book_deinit(&book);
+	// another module comes to lie where it was: the records stay, without a name
+	lg_unload_module(&g, &one);
+	one = lg_load_module(&g, "other", LG_MODULE);
+	lg_module_symbol(&one, "other_read", LG_MODULE + 0x100);
+	load("threads", &book);
+	ck_assert_uint_eq(total_of_frame(&book, "one_read", "one"), 0);
+	ck_assert_uint_eq(total_of_frame(&book, "other_read", "other"), 0);
+	ck_assert_uint_eq(total_of_function(&book, "0xffff800001000120"), 2);
+	ck_assert_uint_eq(total_of_frame(&book, "bpf_prog_6deef7357e7b4530", "bpf"), 2);
+	btl_book_deinit(&book);
+	// and is named once the records of the first one are gone
+	ck_assert_int_eq(ctl_btlogs_act(b, NULL, CTL_BTLOG_RESET, &err), GS_OK);
+	feed();
+	load("threads", &book);
+	ck_assert_uint_eq(total_of_frame(&book, "other_read", "other"), 1);
 	btl_book_deinit(&book);
 	done();
 }
@@ -379,6 +448,29 @@ START_TEST(running_vcpus_are_sampled_one_at_a_time)
 }
 END_TEST
 
+START_TEST(samples_in_modules_have_their_functions)
+{
+	struct ctl_btlogs_stats s;
+	struct btl_book book = { 0 };
+
+	make_holdable();
+	block_in_module();
+	lg_run(&g, 0, &g.threads[4], LG_MODULE + 0x104);
+	g.m.regs[0].x[30] = LG_MODULE + 0x80024;
+	ck_assert_int_eq(ctl_btlogs_sample(b, 1000, &err), GS_OK);
+	await_rounds(5);
+	ck_assert_int_eq(ctl_btlogs_sample(b, 0, &err), GS_OK);
+	ctl_btlogs_stats_get(b, &s);
+	load("samples", &book);
+	ck_assert_uint_eq(count_of_op(&book, "running"), s.sampling.rounds);
+	ck_assert_uint_eq(total_of_frame(&book, "one_read", "one"), s.sampling.rounds);
+	ck_assert_uint_eq(total_of_frame(&book, "bpf_prog_6deef7357e7b4530", "bpf"),
+			  s.sampling.rounds);
+	btl_book_deinit(&book);
+	done();
+}
+END_TEST
+
 START_TEST(user_mode_is_a_frame_of_its_own)
 {
 	struct ctl_btlogs_stats s;
@@ -471,6 +563,7 @@ int main(void)
 
 	tcase_set_timeout(c, 120); /* other programs may have the CPUs */
 	tcase_add_test(c, every_thread_of_a_capture_is_recorded);
+	tcase_add_test(c, threads_in_modules_have_their_functions);
 	tcase_add_test(c, disabled_log_takes_nothing_and_reset_empties);
 	tcase_add_test(c, capture_is_answered_before_it_is_recorded);
 	tcase_add_test(c, capture_that_is_saved_is_recorded_once);
@@ -481,12 +574,14 @@ int main(void)
 	c = tcase_create("sampling");
 	tcase_set_timeout(c, 120);
 	tcase_add_test(c, running_vcpus_are_sampled_one_at_a_time);
+	tcase_add_test(c, samples_in_modules_have_their_functions);
 	tcase_add_test(c, user_mode_is_a_frame_of_its_own);
 	tcase_add_test(c, vcpu_that_cannot_be_stopped_is_counted);
 	tcase_add_test(c, source_that_stops_all_is_sampled_so);
 	tcase_add_test(c, sampling_is_changed_and_ended);
 	tcase_add_test(c, sampling_ends_when_the_guest_cannot_be_resumed);
 	suite_add_tcase(s, c);
+	suite_add_tcase(s, tcase_code());
 
 	SRunner *sr = srunner_create(s);
 	srunner_run_all(sr, CK_ENV);

@@ -14,6 +14,10 @@ int main(void)
 	srunner_add_suite(sr, suite_snap_options());
 	srunner_add_suite(sr, suite_schedule_options());
 	srunner_add_suite(sr, suite_console_watch());
+	srunner_add_suite(sr, suite_outcome());
+	srunner_add_suite(sr, suite_artifacts());
+	srunner_add_suite(sr, suite_junit());
+	srunner_add_suite(sr, suite_trace_view());
 	srunner_run_all(sr, CK_ENV);
 
 	int failed = srunner_ntests_failed(sr);

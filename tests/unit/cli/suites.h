@@ -12,5 +12,9 @@ Suite *suite_run_options(void);
 Suite *suite_snap_options(void);
 Suite *suite_schedule_options(void);
 Suite *suite_console_watch(void);
+Suite *suite_outcome(void);
+Suite *suite_artifacts(void);
+Suite *suite_junit(void);
+Suite *suite_trace_view(void);
 
 #endif

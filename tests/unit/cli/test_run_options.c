@@ -25,7 +25,8 @@ START_TEST(defaults_are_small)
 	ck_assert_uint_eq(o.cpus, 1);
 	ck_assert_uint_eq(o.clusters, 1);
 	ck_assert_int_eq(o.console, CLI_CONSOLE_STDIO);
-	ck_assert(!o.has_until && !o.timeout_ns && !o.snapshot_on && !o.control && !o.initrd);
+	ck_assert(!o.until.patterns && !o.timeout_ns && !o.snapshot_on && !o.control && !o.initrd);
+	ck_assert(!o.artifacts && !o.junit && !cli_run_wants_summary(&o));
 	cli_run_options_deinit(&o);
 }
 END_TEST
@@ -51,9 +52,40 @@ START_TEST(everything_can_be_said)
 	ck_assert_int_eq(parse("--kernel k --until a|b --timeout 2m --snapshot f "
 			       "--snapshot-on timeout,exit,until,signal"),
 			 -1);
-	ck_assert(o.has_until);
+	ck_assert(cli_until_has(&o.until, CLI_UNTIL_GOOD));
 	ck_assert_uint_eq(o.timeout_ns, UINT64_C(120000000000));
 	ck_assert_uint_eq(o.snapshot_on, 15);
+	cli_run_options_deinit(&o);
+}
+END_TEST
+
+START_TEST(tests_can_be_run)
+{
+	const struct ctl_schedule_config *s = &o.schedule.schedule;
+
+	ck_assert_int_eq(parse("--kernel boot/k --fail-on a --fail-on b --status-line x([0-9]+) "
+			       "--snapshot-on fail-on,status-line"),
+			 -1);
+	ck_assert_uint_eq(o.until.patterns, 3);
+	ck_assert_uint_eq(o.snapshot_on, 1u << CLI_RUN_FAIL_ON | 1u << CLI_RUN_STATUS_LINE);
+	ck_assert(cli_run_wants_summary(&o) && !cli_schedule_wanted(&o.schedule));
+	ck_assert_str_eq(cli_run_name(&o), "k");
+	cli_run_options_deinit(&o);
+
+	ck_assert_int_eq(parse("--kernel k --junit j --name n"), -1);
+	ck_assert_str_eq(o.junit, "j");
+	ck_assert_str_eq(cli_run_name(&o), "n");
+	ck_assert(cli_run_wants_summary(&o) && !cli_schedule_wanted(&o.schedule));
+	cli_run_options_deinit(&o);
+
+	// a folder wants captures of what goes wrong, and has a place for them
+	ck_assert_int_eq(parse("--kernel k --artifacts a --keep 3"), -1);
+	ck_assert(cli_run_wants_summary(&o) && cli_schedule_wanted(&o.schedule) && s->triggers);
+	ck_assert_uint_eq(o.schedule.triggers, 1u << SS_REASON_PANIC | 1u << SS_REASON_OOPS);
+	ck_assert_str_eq(s->dir, "a/captures");
+	cli_run_options_deinit(&o);
+	ck_assert_int_eq(parse("--kernel k --dir guestshot-captures --artifacts a"), -1);
+	ck_assert_str_eq(s->dir, "guestshot-captures");
 	cli_run_options_deinit(&o);
 }
 END_TEST
@@ -84,6 +116,18 @@ static const char *const wrong[] = {
 	"--kernel k --snapshot-on never",
 	"--kernel k --snapshot-on timeout",
 	"--kernel k --snapshot-on until --timeout 5s",
+	"--kernel k --snapshot-on until --fail-on a",
+	"--kernel k --snapshot-on fail-on --until a",
+	"--kernel k --snapshot-on status-line --until a",
+	"--kernel k --fail-on (",
+	"--kernel k --fail-on",
+	"--kernel k --status-line [0-9]+",
+	"--kernel k --status-line ([0-9]+",
+	"--kernel k --status-line (a) --status-line (b)",
+	"--kernel k --artifacts=",
+	"--kernel k --junit=",
+	"--kernel k --junit j --name=",
+	"--kernel k --name n",
 };
 
 START_TEST(nonsense_is_bad_usage)
@@ -108,6 +152,7 @@ Suite *suite_run_options(void)
 
 	tcase_add_test(tc, defaults_are_small);
 	tcase_add_test(tc, everything_can_be_said);
+	tcase_add_test(tc, tests_can_be_run);
 	tcase_add_loop_test(tc, nonsense_is_bad_usage, 0, ARRAY_SIZE(wrong));
 	tcase_add_test(tc, help_is_success);
 	suite_add_tcase(s, tc);

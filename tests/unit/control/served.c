@@ -197,8 +197,10 @@ void served_start(struct served *s, uint32_t stall_ms)
 	ck_assert_int_eq(uv_async_init(&s->loop, &s->poke, on_poke), 0);
 	s->poke.data = s;
 	ck_assert_int_eq(ss_session_create(&s->guest, &s->session, &err), GS_OK);
+	ck_assert_int_eq(ctl_trace_create(&s->guest, NULL, &s->trace, &err), GS_OK);
 	const struct ctl_worker_config worker = {
 		.guest = &s->guest,
+		.trace = s->trace,
 		.capture = capture,
 		.arg = s,
 		.session = s->session,
@@ -210,6 +212,7 @@ void served_start(struct served *s, uint32_t stall_ms)
 		.path = SERVED_PATH,
 		.guest = &s->guest,
 		.worker = s->worker,
+		.trace = s->trace,
 		.schedules = s->schedules,
 		.hooks = &hooks,
 		.arg = s,
@@ -246,6 +249,7 @@ void served_stop(struct served *s)
 	pthread_join(s->thread, NULL);
 	ck_assert(s->is_closed);
 	ck_assert_int_eq(uv_loop_close(&s->loop), 0);
+	ctl_trace_destroy(s->trace);
 	ss_session_destroy(s->session);
 	ck_assert_int_eq(s->stops, 0);
 	ck_assert_uint_le(s->inside_max, 1);

@@ -12,6 +12,7 @@
 
 #include "control/schedules.h"
 #include "control/server.h"
+#include "control/trace.h"
 #include "control/worker.h"
 #include "introspect/guest/memory_guest.h"
 
@@ -28,6 +29,7 @@ struct served {
 	pthread_t thread;
 	bool close_asked;	    /* the test's thread only */
 	struct ss_session *session; /* of the guest, which has no kernel: saves, retrieves */
+	struct ctl_trace *trace;
 	struct ctl_worker *worker;
 	struct ctl_schedules *schedules;
 	struct ctl_server *server;

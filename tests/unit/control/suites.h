@@ -15,5 +15,6 @@ Suite *suite_pace(void);
 Suite *suite_store(void);
 Suite *suite_watch(void);
 Suite *suite_schedules(void);
+Suite *suite_trace(void);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The client against servers that are slow, hostile, late or something else. */
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -197,6 +198,99 @@ START_TEST(answer_is_taken_or_refused)
 }
 END_TEST
 
+/* Until the server has said something that ends the wait. */
+static enum gs_code wait_for_answer(struct ctl_client *c, json_int_t id, json_t **answer_out,
+				    struct gs_error *err)
+{
+	const uint64_t end = in_ms(20000);
+	enum gs_code rc;
+
+	do {
+		struct pollfd p = { .fd = ctl_client_fd(c), .events = POLLIN };
+
+		ck_assert_uint_lt(gs_clock_ns(), end);
+		(void)poll(&p, 1, 1000);
+		rc = ctl_client_answer(c, id, answer_out, NULL, err);
+	} while (!rc && !*answer_out);
+	return rc;
+}
+
+START_TEST(answer_that_comes_in_pieces_is_not_waited_for)
+{
+	struct script script = { .greeting = GREETING "{\"event\": \"x\"}\n{\"return\": ",
+				 .answer = "{\"a\": 1}, \"id\": 1}\n",
+				 .pass = -1 };
+	struct ctl_client *c;
+	struct gs_error err = { 0 };
+	json_t *answer = NULL;
+	json_int_t id;
+
+	script_start(&script);
+	ck_assert_int_eq(ctl_client_connect(SERVED_PATH, 0, in_ms(20000), &c, &err), GS_OK);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(ctl_client_answer(c, CTL_NO_ID, &answer, NULL, &err), GS_OK);
+		ck_assert_ptr_null(answer);
+	}
+	ck_assert_int_eq(ctl_client_send(c, "snap", NULL, in_ms(20000), &id, &err), GS_OK);
+	ck_assert_int_eq(wait_for_answer(c, id, &answer, &err), GS_OK);
+	ck_assert_int_eq(json_integer_value(json_object_get(answer, "a")), 1);
+	ck_assert(!ctl_client_is_lost(c));
+	json_decref(answer);
+	ctl_client_destroy(c);
+	script_stop(&script);
+}
+END_TEST
+
+static const struct loss_case {
+	const char *answer;
+	enum gs_code code;
+	bool is_lost;
+} losses[] = {
+	{ "{\"error\": {\"class\": \"not-found\", \"desc\": \"no kernel\"}, \"id\": 1}\n",
+	  GS_ENOENT, false },
+	{ "{\"error\": {\"class\": \"timed-out\", \"desc\": \"no stop\"}, \"id\": 1}\n",
+	  GS_ETIMEDOUT, false },
+	{ "{\"error\": {\"class\": \"too-big\", \"desc\": \"line\"}}\n", GS_ETOOBIG, true },
+	{ "{\"return\": 5, \"id\": 1}\n", GS_EMALFORMED, true },
+	{ "rubbish\n", GS_EMALFORMED, true },
+};
+
+START_TEST(what_is_refused_is_told_from_a_lost_connection)
+{
+	const struct loss_case *l = &losses[_i];
+	struct script script = { .greeting = GREETING, .answer = l->answer, .pass = -1 };
+	struct ctl_client *c;
+	struct gs_error err = { 0 };
+	json_t *answer = NULL;
+	json_int_t id;
+
+	script_start(&script);
+	ck_assert_int_eq(ctl_client_connect(SERVED_PATH, 0, in_ms(20000), &c, &err), GS_OK);
+	ck_assert_int_eq(ctl_client_send(c, "snap", NULL, in_ms(20000), &id, &err), GS_OK);
+	ck_assert_int_eq(wait_for_answer(c, id, &answer, &err), l->code);
+	ck_assert_ptr_null(answer);
+	ck_assert_int_eq(ctl_client_is_lost(c), l->is_lost);
+	ctl_client_destroy(c);
+	script_stop(&script);
+}
+END_TEST
+
+START_TEST(server_that_goes_is_noticed_when_nothing_was_asked)
+{
+	struct ctl_client *c;
+	struct gs_error err = { 0 };
+	json_t *answer = NULL;
+
+	served_start(&s, 0);
+	ck_assert_int_eq(ctl_client_connect(SERVED_PATH, 0, in_ms(20000), &c, &err), GS_OK);
+	served_close(&s);
+	ck_assert_int_eq(wait_for_answer(c, CTL_NO_ID, &answer, &err), GS_ENOENT);
+	ck_assert(ctl_client_is_lost(c));
+	ctl_client_destroy(c);
+	served_stop(&s);
+}
+END_TEST
+
 static int plain_file(void)
 {
 	folder_put("plain", "text");
@@ -380,6 +474,10 @@ Suite *suite_client(void)
 	tcase_add_test(tc, silent_server_is_left_in_time);
 	tcase_add_test(tc, endless_line_is_left);
 	tcase_add_loop_test(tc, answer_is_taken_or_refused, 0, ARRAY_SIZE(answers));
+	tcase_add_test(tc, answer_that_comes_in_pieces_is_not_waited_for);
+	tcase_add_loop_test(tc, what_is_refused_is_told_from_a_lost_connection, 0,
+			    ARRAY_SIZE(losses));
+	tcase_add_test(tc, server_that_goes_is_noticed_when_nothing_was_asked);
 	tcase_add_loop_test(tc, strange_capture_is_refused, 0, ARRAY_SIZE(strange_files));
 	tcase_add_test(tc, descriptor_nobody_wants_is_closed);
 	tcase_add_test(tc, nobody_there_is_told_at_once);

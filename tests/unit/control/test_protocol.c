@@ -404,7 +404,7 @@ START_TEST(greeting_names_version_and_protocol)
 		GUESTSHOT_VERSION);
 	const json_t *list = json_object_get(hello, "capabilities");
 	static const char *const able[] = { "snap-fd", "snap-file", "snap-flags", "snap-saved",
-					    "dump",    "btlog",	    "schedules" };
+					    "dump",    "btlog",	    "schedules",  "trace" };
 	ck_assert_uint_eq(json_array_size(list), ARRAY_SIZE(able));
 	for (size_t i = 0; i < ARRAY_SIZE(able); i++)
 		ck_assert_str_eq(json_string_value(json_array_get(list, i)), able[i]);

@@ -12,6 +12,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/util.h"
+#include "control/kept.h"
+#include "control/store_priv.h"
 #include "introspect/guest/memory_guest.h"
 #include "introspect/linux/linux.h"
 #include "kcdata/kcdata.h"
@@ -445,6 +447,7 @@ START_TEST(triggers_are_taken_with_what_the_console_said)
 	ck_assert_uint_eq(last->reason, SS_REASON_CONSOLE); /* the panic came first */
 	ck_assert_uint_eq(last[-1].reason, SS_REASON_PANIC);
 	ck_assert_uint_eq(last->flags, KCD_SS_REQ_THREAD_WAITINFO);
+	ck_assert_uint_eq(last[-1].flags, KCD_SS_REQ_THREAD_WAITINFO | SS_KERNEL_LOG);
 	ck_assert_uint_eq(last->console_lines, 1);
 	ck_assert_str_eq(last->line, "last words");
 }
@@ -472,6 +475,179 @@ START_TEST(triggers_of_an_ending_guest_are_taken)
 	finish(); /* at once: it waits for the capture */
 	ck_assert_uint_ge(captures, 1);
 	ck_assert_uint_eq(asked[captures - 1].reason, SS_REASON_PANIC);
+}
+END_TEST
+
+/* --- triggers without room -----------------------------------------------------------------------
+ */
+
+/* For triggers alone: nothing else is due that could find out whether there is room. */
+static const struct ctl_schedule_config waiting = { .dir = DIR,
+						    .triggers = true,
+						    .max_stopped = 1 };
+
+static void set_room(bool is_there)
+{
+	const struct rlimit limit = { is_there ? RLIM_INFINITY : 100, RLIM_INFINITY };
+
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static uint64_t wanted;
+
+static bool has_kept(void)
+{
+	return number("kept") == wanted;
+}
+
+static bool has_lost(void)
+{
+	return number("failed") == wanted;
+}
+
+static bool has_triggered(void)
+{
+	return number("triggered") == wanted && !number("kept");
+}
+
+static void wait_for(bool (*holds)(void), uint64_t count)
+{
+	wanted = count;
+	run_until(holds);
+}
+
+/* Reasons in the index, in its order, each taken between two moments and named by that. */
+static void check_index(const uint32_t *reasons, size_t count, uint64_t from_us, uint64_t to_us)
+{
+	json_error_t why;
+	json_t *root = json_load_file(DIR "/index.json", 0, &why);
+	const json_t *list = json_object_get(root, "captures");
+
+	ck_assert_msg(root, "%s", why.text);
+	ck_assert_uint_eq(json_array_size(list), count);
+	for (size_t i = 0; i < count; i++) {
+		const json_t *o = json_array_get(list, i);
+		const uint64_t us = (uint64_t)json_integer_value(json_object_get(o, "taken_us"));
+		const char *file = json_string_value(json_object_get(o, "file"));
+		char name[CTL_STORE_NAME_MAX], path[2 * CTL_STORE_NAME_MAX];
+
+		ck_assert_str_eq(json_string_value(json_object_get(o, "reason")),
+				 ss_reason_name(reasons[i]));
+		ck_assert_uint_ge(us, from_us);
+		ck_assert_uint_le(us, to_us);
+		ctl_store_name(us, reasons[i], false, name);
+		ck_assert_str_eq(file, name);
+		snprintf(path, sizeof(path), DIR "/%s", file);
+		ck_assert_uint_eq(folder_size(path),
+				  (size_t)json_integer_value(json_object_get(o, "bytes")));
+	}
+	json_decref(root);
+}
+
+START_TEST(trigger_s_capture_without_room_is_written_when_there_is_some)
+{
+	static const uint32_t reasons[] = { SS_REASON_CONSOLE, SS_REASON_OOPS };
+	const uint64_t from_us = gs_clock_wall_us();
+
+	(void)add(&waiting);
+	set_room(false);
+	trigger(reasons[0]);
+	wait_for(has_kept, 1);
+	ck_assert(says_failure("File too large"));
+	trigger(reasons[1]); /* is taken although it is known that there is no room */
+	wait_for(has_kept, 2);
+	ck_assert_uint_eq(number("failed"), 0);
+	ck_assert_uint_eq(number("captures"), 0);
+	const uint64_t to_us = gs_clock_wall_us();
+	set_room(true);
+	wait_for(has_triggered, 2);
+	ck_assert(!says_failure(""));
+	ck_assert_uint_eq(number("written"), 2);
+	ck_assert_uint_eq(number("failed"), 0);
+	ck_assert_uint_eq(captures, 2);
+	check_index(reasons, ARRAY_SIZE(reasons), from_us, to_us);
+}
+END_TEST
+
+START_TEST(newest_of_too_many_triggers_are_kept)
+{
+	static const uint32_t reasons[] = { SS_REASON_PANIC,	 SS_REASON_OOPS,
+					    SS_REASON_HUNG_TASK, SS_REASON_SOFT_LOCKUP,
+					    SS_REASON_CONSOLE,	 SS_REASON_TIMEOUT };
+	const uint32_t lost = ARRAY_SIZE(reasons) - CTL_KEPT_MAX;
+
+	(void)add(&waiting);
+	set_room(false);
+	for (uint32_t i = 0; i < ARRAY_SIZE(reasons); i++) {
+		trigger(reasons[i]);
+		wait_for(i < CTL_KEPT_MAX ? has_kept : has_lost,
+			 i < CTL_KEPT_MAX ? i + 1 : i + 1 - CTL_KEPT_MAX);
+	}
+	ck_assert_uint_eq(number("kept"), CTL_KEPT_MAX);
+	set_room(true);
+	finish(); /* tries them once more */
+	check_index(reasons + lost, CTL_KEPT_MAX, 0, UINT64_MAX);
+}
+END_TEST
+
+START_TEST(what_is_kept_goes_before_the_next_capture)
+{
+	static const uint32_t first = SS_REASON_PANIC;
+	struct ctl_schedule_config c = often;
+
+	c.every_ns = CTL_SCHEDULE_EVERY_MAX_NS;
+	c.triggers = true;
+	set_room(false);
+	ck_assert_int_eq(mkdir(DIR, 0700), 0);
+	folder_put(DIR "/index.json", "{\"schema\": 1, \"captures\": [\n]}\n");
+	uint32_t id;
+	ck_assert_int_eq(ctl_schedules_add(all, &c, CTL_SCHEDULE_OPEN_LATER, &id, &err), GS_OK);
+	wait_for(has_lost, 1); /* the first of the schedule */
+	trigger(first);
+	wait_for(has_kept, 1);
+	set_room(true);
+	trigger(SS_REASON_OOPS);
+	wait_for(has_triggered, 2);
+	const uint32_t reasons[] = { first, SS_REASON_OOPS };
+	check_index(reasons, ARRAY_SIZE(reasons), 0, UINT64_MAX);
+}
+END_TEST
+
+START_TEST(what_is_kept_is_lost_if_there_is_no_room_at_the_end)
+{
+	(void)add(&waiting);
+	set_room(false);
+	trigger(SS_REASON_PANIC);
+	wait_for(has_kept, 1);
+	finish();
+	set_room(true);
+	check_index(NULL, 0, 0, 0);
+}
+END_TEST
+
+START_TEST(removed_schedule_writes_what_it_has_kept)
+{
+	static const uint32_t reasons[] = { SS_REASON_PANIC };
+	const uint32_t id = add(&waiting);
+
+	set_room(false);
+	trigger(SS_REASON_PANIC);
+	wait_for(has_kept, 1);
+	set_room(true);
+	ck_assert(ctl_schedules_remove(all, id));
+	finish();
+	check_index(reasons, 1, 0, UINT64_MAX);
+}
+END_TEST
+
+START_TEST(trigger_whose_capture_fails_has_nothing_to_keep)
+{
+	(void)add(&waiting);
+	fails = true;
+	trigger(SS_REASON_PANIC);
+	wait_for(has_lost, 1);
+	ck_assert_uint_eq(number("kept"), 0);
+	ck_assert(says_failure("the guest does not answer"));
 }
 END_TEST
 
@@ -535,6 +711,12 @@ Suite *suite_schedules(void)
 	tcase_add_test(tc, triggers_are_taken_with_what_the_console_said);
 	tcase_add_test(tc, schedules_without_triggers_have_none);
 	tcase_add_test(tc, triggers_of_an_ending_guest_are_taken);
+	tcase_add_test(tc, trigger_s_capture_without_room_is_written_when_there_is_some);
+	tcase_add_test(tc, newest_of_too_many_triggers_are_kept);
+	tcase_add_test(tc, what_is_kept_goes_before_the_next_capture);
+	tcase_add_test(tc, what_is_kept_is_lost_if_there_is_no_room_at_the_end);
+	tcase_add_test(tc, removed_schedule_writes_what_it_has_kept);
+	tcase_add_test(tc, trigger_whose_capture_fails_has_nothing_to_keep);
 	tcase_add_test(tc, hung_thread_is_looked_for);
 	tcase_add_test(tc, ended_guest_is_not_looked_at);
 	suite_add_tcase(s, tc);

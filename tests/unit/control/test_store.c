@@ -18,6 +18,7 @@
 
 #include "base/file.h"
 #include "base/util.h"
+#include "control/kept.h"
 #include "control/store_priv.h"
 #include "kcdata/kcdata.h"
 #include "kcdata/stackshot_types.h"
@@ -28,6 +29,7 @@
 #define STREAM_MAX 4096
 
 static struct ctl_store *store;
+static struct ctl_kept kept;
 static struct gs_error err;
 
 /* --- writing that fails, or that ends the process ------------------------------------------------
@@ -102,8 +104,17 @@ static enum gs_code put_reason(uint32_t reason, uint64_t start_ns, uint64_t sinc
 		.size = size, .start_ns = start_ns, .complete = true, .threads = 3, .stopped_ns = 77
 	};
 
+	const struct ctl_store_item item = { .data = data,
+					     .size = size,
+					     .numbers = &numbers,
+					     .reason = reason,
+					     .since_ns = since_ns };
+	bool is_there;
+
 	err = (struct gs_error){ 0 };
-	return ctl_store_put(store, data, size, &numbers, reason, since_ns, &err);
+	const enum gs_code rc = ctl_store_put(store, &item, &is_there, &err);
+	ck_assert(rc || is_there);
+	return rc;
 }
 
 static void put(uint64_t start_ns, uint64_t since_ns)
@@ -175,6 +186,7 @@ static void setup(void)
 
 static void teardown(void)
 {
+	ctl_kept_deinit(&kept);
 	ctl_store_destroy(store);
 	store = NULL;
 	ck_assert_int_eq(system("rm -rf " DIR), 0);
@@ -673,6 +685,88 @@ START_TEST(read_only_file_system_is_refused_until_it_is_none)
 }
 END_TEST
 
+/* --- kept in memory ------------------------------------------------------------------------------
+ */
+
+/* @return how many were lost for it; -1: it is not kept */
+static int keep(uint64_t start_ns, size_t size)
+{
+	static uint8_t stream[STREAM_MAX];
+	void *data = size ? calloc(1, size) : stream;
+	const size_t len = size ? size : stream_of(stream, SS_REASON_PANIC, start_ns, 0);
+	const struct ss_result numbers = { .size = len, .start_ns = start_ns };
+	const struct ctl_store_item item = { .data = data,
+					     .size = len,
+					     .numbers = &numbers,
+					     .reason = SS_REASON_PANIC,
+					     .taken_us = 1000000 + start_ns };
+	uint32_t lost;
+
+	ck_assert_ptr_nonnull(data);
+	const bool is_kept = ctl_kept_add(&kept, &item, &lost);
+	if (size)
+		free(data);
+	return is_kept ? (int)lost : -1;
+}
+
+START_TEST(newest_few_are_kept_and_written_in_order)
+{
+	uint32_t written;
+
+	for (uint64_t i = 1; i <= CTL_KEPT_MAX + 2; i++)
+		ck_assert_int_eq(keep(i, 0), i > CTL_KEPT_MAX);
+	make_open(10, 0);
+	ck_assert_int_eq(ctl_kept_write(&kept, store, &written, &err), GS_OK);
+	ck_assert_uint_eq(written, CTL_KEPT_MAX);
+	ck_assert_str_eq(list(), "3 4 5 6");
+	check_folder();
+	uint32_t n;
+	const struct ctl_store_entry *e = ctl_store_list(store, &n);
+	for (uint32_t i = 0; i < n; i++)
+		ck_assert_uint_eq(e[i].taken_us, 1000000 + e[i].start_ns);
+	ck_assert_int_eq(ctl_kept_write(&kept, store, &written, &err), GS_OK);
+	ck_assert_uint_eq(written, 0);
+	ck_assert_uint_eq(kept.bytes, 0);
+}
+END_TEST
+
+// One write after the other fails; each capture is there once in the end.
+START_TEST(what_is_kept_is_written_once_whichever_write_fails)
+{
+	uint32_t written, sum = 0;
+
+	make_open(10, 0);
+	for (uint64_t i = 1; i <= 3; i++)
+		(void)keep(i, 0);
+	fail_at = writes + _i;
+	enum gs_code rc;
+	do {
+		rc = ctl_kept_write(&kept, store, &written, &err);
+		sum += written;
+	} while (kept.count);
+	ck_assert_uint_eq(sum, 3);
+	ck_assert_str_eq(list(), "1 2 3");
+	if (rc) /* the index was behind the times: the next brings it up to date */
+		put(4, 0);
+	check_folder();
+}
+END_TEST
+
+START_TEST(bytes_that_are_kept_are_limited)
+{
+	const size_t half = CTL_KEPT_BYTES_MAX / 2;
+
+	ck_assert_int_eq(keep(1, CTL_KEPT_BYTES_MAX + 1), -1);
+	ck_assert_int_eq(keep(2, 0), 0);
+	ck_assert_int_eq(keep(3, half), 0);
+	ck_assert_int_eq(keep(4, half), 1);
+	ck_assert_uint_eq(kept.count, 2);
+	ck_assert_uint_eq(kept.bytes, CTL_KEPT_BYTES_MAX);
+	ck_assert_uint_eq(kept.capture[0].item.numbers->start_ns, 3);
+	ck_assert_uint_eq(kept.capture[1].item.numbers->start_ns, 4);
+}
+END_TEST
+
 Suite *suite_store(void)
 {
 	Suite *s = suite_create("store");
@@ -702,6 +796,9 @@ Suite *suite_store(void)
 	tcase_add_test(tc, delta_without_its_base_is_refused);
 	tcase_add_test(tc, what_is_no_folder_is_refused);
 	tcase_add_test(tc, file_system_that_was_full_has_room_again);
+	tcase_add_test(tc, newest_few_are_kept_and_written_in_order);
+	tcase_add_loop_test(tc, what_is_kept_is_written_once_whichever_write_fails, 1, 8);
+	tcase_add_test(tc, bytes_that_are_kept_are_limited);
 	tcase_add_test(tc, read_only_file_system_is_refused_until_it_is_none);
 	suite_add_tcase(s, tc);
 	return s;

@@ -70,6 +70,7 @@ static const struct {
 	{ "get_taint", NULL },
 	{ "nmi_panic", NULL },
 	{ "log_buf_vmcoreinfo_setup", NULL },
+	{ "bpf_ksym_add", NULL },
 };
 
 /* Functions of the scheduler and of the locks, with the ends of their sections. */
@@ -77,7 +78,10 @@ static const struct symtab_symbol special[] = {
 	{ 0x18000, "__sched_text_start", 'T' }, { 0x18000, "__switch_to", 'T' },
 	{ 0x18200, "schedule", 'T' },		{ 0x18400, "__sched_text_end", 'T' },
 	{ 0x18400, "__lock_text_start", 'T' },	{ 0x18400, "_raw_spin_lock", 'T' },
-	{ 0x18600, "__lock_text_end", 'T' },
+	{ 0x18600, "__lock_text_end", 'T' },	{ 0x18800, "process_timeout", 't' },
+	{ 0x18a00, "jiffies_to_usecs", 'T' },	{ 0x18c00, "submit_bio_wait", 'T' },
+	{ 0x18e00, "__wait_on_buffer", 'T' },	{ 0x19000, "blkdev_bio_end_io_simple", 't' },
+	{ 0x19200, "blk_mq_get_tag", 'T' },
 };
 
 /* The first so many functions are entry code. */
@@ -136,6 +140,9 @@ static void make_symbols(struct linux_guest *g)
 		add_symbol(g, LG_PANIC_CPU, "panic_cpu", 'D');
 		add_symbol(g, LG_LOAD, "avenrun", 'B');
 		add_symbol(g, LG_TOTAL_PAGES, "_totalram_pages", 'D');
+		add_symbol(g, LG_BPF, "bpf_kallsyms", 'd');
+		add_symbol(g, LG_JIFFIES, "jiffies_64", 'D');
+		add_symbol(g, LG_TICK_CLOCK, "clocksource_jiffies", 'd');
 	}
 }
 
@@ -298,6 +305,20 @@ uint32_t *lg_put_address(uint32_t *code, uint64_t pc, unsigned int reg, uint64_t
 	return code;
 }
 
+/* The list of BPF programs, empty, and a function that uses it and what lies beside it. */
+static void make_bpf(struct linux_guest *g)
+{
+	const uint64_t at = lg_symbol(g, "bpf_ksym_add");
+	uint64_t *head = lg_image(g, LG_BPF);
+	uint32_t *code = lg_image(g, at - lg_image_va(g, 0));
+
+	head[0] = head[1] = lg_image_va(g, LG_BPF);
+	code = lg_put_address(code, at, 2, lg_image_va(g, LG_MODULES));
+	code = lg_put_address(code, at + 8, 3, lg_image_va(g, LG_BPF - 0x10));
+	*code++ = 0x91000000u | 0x10 << 10 | 3 << 5 | 1; // add x1, x3, #0x10
+	*code++ = 0xd65f03c0;				 // ret
+}
+
 /* What a kernel does that loads the current task on entry from EL0, and in idle_task(). */
 static void make_code(struct linux_guest *g)
 {
@@ -340,6 +361,11 @@ static void make_code(struct linux_guest *g)
 
 		head[0] = head[1] = lg_image_va(g, at);
 	}
+	make_bpf(g);
+	code = lg_image(g, lg_symbol(g, "jiffies_to_usecs") - lg_image_va(g, 0));
+	*code++ = 0x52800001 | 4000 << 5; // mov w1, #4000
+	*code++ = 0x1b007c20;		  // mul w0, w1, w0
+	*code++ = 0xd65f03c0;		  // ret
 }
 
 /* --- read-only data --------------------------------------------------------------------------- */
@@ -384,9 +410,10 @@ static void make_exports(struct linux_guest *g)
 {
 	static const char names_text[] =
 		"old_vm_node_stat\0vm_zone_stat\0vm_event_states\0avenrun\0"
-		"_totalram_pages";
+		"_totalram_pages\0jiffies_64";
 	const uint64_t zone = sizeof("old_vm_node_stat"), event = zone + sizeof("vm_zone_stat");
 	const uint64_t load = event + sizeof("vm_event_states"), pages = load + sizeof("avenrun");
+	const uint64_t jiffies = pages + sizeof("_totalram_pages");
 
 	memcpy(lg_image(g, LG_KSYMTAB_NAMES), names_text, sizeof(names_text));
 	put_export(g, LG_KSYMTAB, LG_INIT_TASK, LG_KSYMTAB_NAMES);
@@ -396,6 +423,7 @@ static void make_exports(struct linux_guest *g)
 	put_export(g, LG_KSYMTAB + 36, LG_ZONE_STAT, LG_KSYMTAB_NAMES + zone);
 	put_export(g, LG_KSYMTAB + 48, LG_LOAD, LG_KSYMTAB_NAMES + load);
 	put_export(g, LG_KSYMTAB + 60, LG_TOTAL_PAGES, LG_KSYMTAB_NAMES + pages);
+	put_export(g, LG_KSYMTAB + 72, LG_JIFFIES, LG_KSYMTAB_NAMES + jiffies);
 }
 
 const uint8_t lg_build_id[LNX_BUILD_ID] = { 0xb1, 0xd0, 3,  4,	5,  6,	7,  8,	9,  10,

@@ -71,6 +71,9 @@
 #define LG_PANIC_CPU	  0x94310
 #define LG_LOAD		  0x94318
 #define LG_TOTAL_PAGES	  0x94338
+#define LG_BPF		  0x94380 /* head of the list of BPF programs */
+#define LG_JIFFIES	  0x94398
+#define LG_TICK_CLOCK	  0x943a0 /* struct clocksource */
 #define LG_IMAGE_SIZE	  0xa0000
 #define LG_KALLSYMS_MANY  0xa0000
 #define LG_DIRS_LARGE	  0x100000
@@ -244,6 +247,15 @@ void lg_module_init_text(struct linux_guest *g, struct lg_loaded *l, uint64_t te
 
 /** Add a symbol behind those that it has. @return its index */
 uint32_t lg_module_symbol(struct lg_loaded *l, const char *name, uint64_t value);
+
+/**
+ * Load a BPF program: on the list behind the others, with @p size bytes of executable memory, which is
+ * mapped if it is not.
+ *
+ * @return its structure; *address_out: where that is
+ */
+struct lg_bpf_ksym *lg_load_program(struct linux_guest *g, const char *name, uint64_t start,
+				    uint64_t size, uint64_t *address_out);
 
 /** Take a module off the list; its memory stays. */
 void lg_unload_module(struct linux_guest *g, const struct lg_loaded *l);

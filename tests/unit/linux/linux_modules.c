@@ -14,9 +14,8 @@ static void map_text(struct linux_guest *g, uint64_t text)
 		lg_map(g, text, lg_code_page(g), true);
 }
 
-static void put_on_list(struct linux_guest *g, uint64_t node)
+static void put_on_list(struct linux_guest *g, uint64_t head, uint64_t node)
 {
-	const uint64_t head = lg_image_va(g, LG_MODULES);
 	const uint64_t last = *lg_word(g, head + 8);
 
 	*lg_word(g, node) = head;
@@ -49,7 +48,7 @@ struct lg_loaded lg_load_module(struct linux_guest *g, const char *name, uint64_
 	l.m->mem[LG_MEM_TEXT] = (struct lg_memory){ text, 1, (uint32_t)g->page, { 0 } };
 	// what is not text must not be taken for it
 	l.m->mem[LG_MEM_TEXT + 1] = (struct lg_memory){ l.address, 0, (uint32_t)g->page, { 0 } };
-	put_on_list(g, l.address + LIST);
+	put_on_list(g, lg_image_va(g, LG_MODULES), l.address + LIST);
 	return l;
 }
 
@@ -87,4 +86,20 @@ void lg_unload_module(struct linux_guest *g, const struct lg_loaded *l)
 
 	*lg_word(g, list.next + 8) = list.prev;
 	*lg_word(g, list.prev) = list.next;
+}
+
+struct lg_bpf_ksym *lg_load_program(struct linux_guest *g, const char *name, uint64_t start,
+				    uint64_t size, uint64_t *address_out)
+{
+	const uint64_t pa = lg_pages(g, 1);
+	struct lg_bpf_ksym *p = lg_at(g, pa);
+
+	for (uint64_t at = start & ~(g->page - 1); at < start + size; at += g->page)
+		map_text(g, at);
+	p->start = start;
+	p->end = start + size;
+	snprintf(p->name, sizeof(p->name), "%s", name);
+	*address_out = lg_linear(g, pa);
+	put_on_list(g, lg_image_va(g, LG_BPF), *address_out + offsetof(struct lg_bpf_ksym, lnode));
+	return p;
 }

@@ -27,6 +27,8 @@ int main(void)
 	srunner_add_suite(sr, suite_unwind());
 	srunner_add_suite(sr, suite_code());
 	srunner_add_suite(sr, suite_functions());
+	srunner_add_suite(sr, suite_bpf());
+	srunner_add_suite(sr, suite_wait_block());
 	srunner_add_suite(sr, suite_module());
 	srunner_add_suite(sr, suite_waits());
 	srunner_add_suite(sr, suite_user());

@@ -482,7 +482,7 @@ START_TEST(symbols_of_addresses_are_those_of_the_kernel_itself)
 	ck_assert_uint_eq(s.size, 0x200);
 	ck_assert_int_eq(lnx_symbol_at(k, GVA(lg_in(&g, "_raw_spin_lock")), &s), GS_OK);
 	ck_assert_uint_eq(s.flags, LNX_SYMBOL_SCHED);
-	ck_assert_int_eq(lnx_symbol_at(k, GVA(lg_symbol(&g, "fn_0000") - 1), &s), GS_OK);
+	ck_assert_int_eq(lnx_symbol_at(k, GVA(lg_symbol(&g, "process_timeout") - 1), &s), GS_OK);
 	ck_assert_str_eq(s.name, "__lock_text_end");
 	ck_assert_uint_eq(s.flags, 0);
 	ck_assert_int_eq(lnx_symbol_at(k, GVA(lg_symbol(&g, "_etext") - 1), &s), GS_OK);

@@ -189,6 +189,35 @@ START_TEST(new_thread_has_one_frame)
 }
 END_TEST
 
+// 5.10 begins tasks with an x29 of 0: what they begin with has no caller, nor has the way to user mode.
+START_TEST(old_thread_that_begins_has_one_frame)
+{
+	static const char *const first[] = { "ret_from_fork", "el0_sync" };
+
+	remake(&(struct lg_form){ .old = true });
+	t = &g.threads[1];
+	lg_stack_reset(&g, t);
+	t->task->fp = 0;
+	t->task->pc = lg_symbol(&g, "ret_from_fork");
+	unwind_blocked();
+	EXPECT({ NULL, LNX_FRAME_RETURN, lg_symbol(&g, "ret_from_fork") });
+	WHOLE();
+	for (size_t i = 0; i < ARRAY_SIZE(first); i++) {
+		lg_run(&g, 0, t, lg_symbol(&g, first[i]) + 8);
+		regs->x[29] = 0;
+		regs->spsr_el1 = 5; // of whatever there was before
+		unwind_running();
+		EXPECT({ NULL, LNX_FRAME_PC, lg_symbol(&g, first[i]) + 8 });
+		ck_assert_int_eq(stack.end, LNX_END_COMPLETE);
+	}
+	// anywhere else a frame pointer of 0 is lost
+	lg_run(&g, 0, t, lg_symbol(&g, "vfs_read") + 8);
+	regs->x[29] = 0;
+	unwind_running();
+	expect_end(LNX_END_BAD_RECORD, 0);
+}
+END_TEST
+
 START_TEST(final_record_of_new_kernels_ends_the_chain)
 {
 	remake(&(struct lg_form){ .meta = true });
@@ -944,6 +973,7 @@ static TCase *blocked_cases(void)
 	tcase_add_test(tc, chain_ends_at_a_record_of_zeros);
 	tcase_add_test(tc, chain_of_a_kernel_thread_ends_behind_its_first_function);
 	tcase_add_test(tc, new_thread_has_one_frame);
+	tcase_add_test(tc, old_thread_that_begins_has_one_frame);
 	tcase_add_test(tc, final_record_of_new_kernels_ends_the_chain);
 	tcase_add_test(tc, record_of_an_unknown_type_is_bad);
 	tcase_add_test(tc, signed_return_addresses_are_stripped);

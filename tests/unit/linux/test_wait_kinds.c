@@ -4,28 +4,6 @@
 #include "tests/unit/linux/suites.h"
 #include "tests/unit/linux/waiting.h"
 
-/* Members that these tests place; every object is at least so large. */
-static void place(enum lnx_member m, uint32_t offset)
-{
-	made.k->types.member[m] = (struct lnx_field){ true, offset, 8 };
-}
-
-static void place_all(enum lnx_member first, enum lnx_member last, uint32_t offset)
-{
-	for (size_t m = first; m <= (size_t)last; m++, offset += 8)
-		place((enum lnx_member)m, offset);
-}
-
-static uint32_t at(enum lnx_member m)
-{
-	return made.k->types.member[m].offset;
-}
-
-static uint64_t *member(uint64_t object, enum lnx_member m)
-{
-	return word(object + at(m));
-}
-
 /* Members of task_struct that the made-up kernel's own types do not have: words in a gap of it. */
 static void place_in_task(enum lnx_member m, uint32_t i)
 {
@@ -274,14 +252,6 @@ static void block_request(uint64_t lock, uint64_t by)
 {
 	*member(lock, LNX_M_LOCK_BLOCKER) = by;
 	lg_list_add(&made.g, by + at(LNX_M_LOCK_REQUESTS), lock + at(LNX_M_LOCK_MEMBER));
-}
-
-static void queue_at(struct lg_thread *t, uint32_t slot, uint64_t queue, const char *func)
-{
-	lg_list_init(&made.g, queue + AT(lg_wait_head, head));
-	const uint64_t waiter = wait_at(t, slot, AT(lg_wait_entry, private),
-					AT(lg_wait_entry, entry), queue + AT(lg_wait_head, head));
-	*word(waiter + AT(lg_wait_entry, func)) = lg_symbol(&made.g, func);
 }
 
 /* a waits for a flock that process 302 holds, of inode 77. */

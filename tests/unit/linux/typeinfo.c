@@ -289,6 +289,19 @@ static void add_module(struct maker *m)
 
 #define PUT(member, type, in) field(m, #member, type, offsetof(struct in, member))
 
+static void add_bpf(struct maker *m)
+{
+	int c = good(btf__add_int(m->btf, "char", 1, 1));
+	int name = good(btf__add_array(m->btf, m->u32, c, LG_BPF_NAME_SIZE));
+
+	if (!begin_struct(m, "bpf_ksym", sizeof(struct lg_bpf_ksym)))
+		return;
+	PUT(start, m->u64, lg_bpf_ksym);
+	PUT(end, m->u64, lg_bpf_ksym);
+	PUT(name, name, lg_bpf_ksym);
+	PUT(lnode, m->list, lg_bpf_ksym);
+}
+
 static void add_locks(struct maker *m)
 {
 	if (begin_struct(m, "mutex", sizeof(struct lg_mutex))) {
@@ -675,6 +688,7 @@ uint8_t *typeinfo_make(const struct typeinfo_form *form, size_t *size_out)
 	add_others(&m);
 	add_mm(&m);
 	add_module(&m);
+	add_bpf(&m);
 	add_locks(&m);
 	add_queues(&m);
 	add_poll(&m);

@@ -178,6 +178,15 @@ struct lg_mod_kallsyms {
 	uint64_t strtab;
 };
 
+/* A BPF program among the kernel's symbols. */
+#define LG_BPF_NAME_SIZE 128
+
+struct lg_bpf_ksym {
+	uint64_t rest, start, end;
+	char name[LG_BPF_NAME_SIZE];
+	struct lg_list lnode;
+};
+
 /* What threads wait with, and for. The owner words lie equally far from the list's head, as they do. */
 struct lg_mutex {
 	uint64_t gap, owner, gap2;

@@ -69,3 +69,32 @@ uint64_t wait_at(struct lg_thread *t, uint32_t slot, size_t task, size_t node, u
 	lg_list_add(&made.g, head, at + node);
 	return at;
 }
+
+void place(enum lnx_member m, uint32_t offset)
+{
+	made.k->types.member[m] = (struct lnx_field){ true, offset, 8 };
+}
+
+void place_all(enum lnx_member first, enum lnx_member last, uint32_t offset)
+{
+	for (size_t m = first; m <= (size_t)last; m++, offset += 8)
+		place((enum lnx_member)m, offset);
+}
+
+uint32_t at(enum lnx_member m)
+{
+	return made.k->types.member[m].offset;
+}
+
+uint64_t *member(uint64_t object, enum lnx_member m)
+{
+	return word(object + at(m));
+}
+
+void queue_at(struct lg_thread *t, uint32_t slot, uint64_t queue, const char *func)
+{
+	lg_list_init(&made.g, queue + AT(lg_wait_head, head));
+	const uint64_t waiter = wait_at(t, slot, AT(lg_wait_entry, private),
+					AT(lg_wait_entry, entry), queue + AT(lg_wait_head, head));
+	*word(waiter + AT(lg_wait_entry, func)) = lg_symbol(&made.g, func);
+}

@@ -28,4 +28,13 @@ void expect_none(const struct lg_thread *t);
 /** A waiter at a thread's place: the task, and the node at the end of a list. */
 uint64_t wait_at(struct lg_thread *t, uint32_t slot, size_t task, size_t node, uint64_t head);
 
+/** Have the kernel's types place a member of 8 bytes, or some in a row; every object is at least so large. */
+void place(enum lnx_member m, uint32_t offset);
+void place_all(enum lnx_member first, enum lnx_member last, uint32_t offset);
+uint32_t at(enum lnx_member m);
+uint64_t *member(uint64_t object, enum lnx_member m);
+
+/** A waiter at a thread's place, alone in a wait queue, with the function that is to wake it. */
+void queue_at(struct lg_thread *t, uint32_t slot, uint64_t queue, const char *func);
+
 #endif

@@ -16,9 +16,11 @@ int main(void)
 	srunner_add_suite(sr, suite_modules());
 	srunner_add_suite(sr, suite_waits());
 	srunner_add_suite(sr, suite_filter());
+	srunner_add_suite(sr, suite_summary());
 	srunner_add_suite(sr, suite_doubt());
 	srunner_add_suite(sr, suite_system());
 	srunner_add_suite(sr, suite_linux_context());
+	srunner_add_suite(sr, suite_live());
 	srunner_run_all(sr, CK_ENV);
 
 	int failed = srunner_ntests_failed(sr);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/report/summary.h"
 #include "introspect/stackshot/stackshot.h"
 #include "tests/unit/linux/user_memory.h"
 
@@ -123,6 +124,39 @@ static bool view_json(FILE *to, bool group)
 	return rep_json(&capture, to);
 }
 
+static struct rep_summary summary_of(void)
+{
+	return (struct rep_summary){
+		.name = "test",
+		.result = "failed",
+		.type = "timeout",
+		.text = "timeout",
+		.capture = &capture,
+		.capture_file = "c.kcdata",
+	};
+}
+
+static bool view_summary(FILE *to, bool group)
+{
+	const struct rep_summary s = summary_of();
+
+	(void)group;
+	return rep_summary_text(&s, to);
+}
+
+static bool view_summary_json(FILE *to, bool group)
+{
+	const struct rep_summary s = summary_of();
+
+	(void)group;
+	return rep_summary_json(&s, to);
+}
+
+char *sample_summary(void)
+{
+	return print(view_summary, false);
+}
+
 char *sample_text(bool group)
 {
 	return print(view_text, group);
@@ -151,10 +185,8 @@ void sample_has(const char *text, const char *part)
 	ck_assert_msg(strstr(text, part), "no \"%s\" in:\n%s", part, text);
 }
 
-static void check_text(bool group)
+static void check_text(char *text)
 {
-	char *text = sample_text(group);
-
 	for (const char *c = text; *c; c++)
 		ck_assert_msg(*c == '\n' || *c == '\t' || (*c >= ' ' && *c <= '~'), "byte %#x",
 			      *c & 0xff);
@@ -162,18 +194,29 @@ static void check_text(bool group)
 	free(text);
 }
 
-void sample_show_all(void)
+static void check_json(char *json)
 {
 	json_error_t why;
-	char *json = sample_json();
 	// numbers of a hostile file may have 64 bits, which jansson takes for reals only
 	json_t *root = json_loads(json, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &why);
 
 	ck_assert_msg(root, "line %d: %s", why.line, why.text);
 	json_decref(root);
 	free(json);
-	check_text(false);
-	check_text(true);
+}
+
+void sample_show_all(void)
+{
+	static unsigned int calls;
+
+	check_json(sample_json());
+	check_text(sample_text(false));
+	check_text(sample_text(true));
+	/* tests of damage call this thousands of times */
+	if (calls++ % 8)
+		return;
+	check_json(print(view_summary_json, false));
+	check_text(sample_summary());
 }
 
 const struct rep_thread *sample_thread(int32_t tid)

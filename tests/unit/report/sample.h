@@ -40,6 +40,9 @@ void sample_load(void);
 char *sample_text(bool group);
 char *sample_json(void);
 
+/** The summary of a run that this capture is the last one of. */
+char *sample_summary(void);
+
 /** The document without white space. @return text, to be freed with free() */
 char *sample_json_compact(void);
 

@@ -14,8 +14,10 @@ Suite *suite_diff(void);
 Suite *suite_modules(void);
 Suite *suite_waits(void);
 Suite *suite_filter(void);
+Suite *suite_summary(void);
 Suite *suite_doubt(void);
 Suite *suite_system(void);
 Suite *suite_linux_context(void);
+Suite *suite_live(void);
 
 #endif

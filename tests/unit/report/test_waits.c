@@ -196,7 +196,7 @@ END_TEST
 
 START_TEST(every_kind_has_a_name_and_a_text_of_its_own)
 {
-	char names[LNX_WAIT_KINDS][64] = { "\"kind\": \"unknown\"" };
+	static char names[LNX_WAIT_KINDS][64] = { "\"kind\": \"unknown\"" };
 
 	let_wait(1, 0);
 	show();
@@ -229,6 +229,10 @@ START_TEST(what_a_wait_has_besides_is_shown)
 		{ LNX_WAIT_SIGNAL, " (of 0x102) held", "\"signals\": \"0x102\"" },
 		{ LNX_WAIT_TIMER, ", due at 0.000000258 s held", "\"due_ns\": 258" },
 		{ LNX_WAIT_WORK, "waits for work, idle 0x", "\"function\": \"0x102\"" },
+		{ LNX_WAIT_TIMEOUT, ", due in 258 ms held", "\"left_ms\": 258" },
+		{ LNX_WAIT_BLOCK, " held", "\"device\": null" },
+		{ LNX_WAIT_BUFFER, " (block 258) held", "\"block\": 258" },
+		{ LNX_WAIT_PAGE, " (bit 258) held", "\"inode\": null" },
 	};
 
 	let_wait(1, 0);
@@ -240,6 +244,59 @@ START_TEST(what_a_wait_has_besides_is_shown)
 		free(text);
 		text = sample_json();
 		ck_assert_ptr_nonnull(strstr(text, shown[i].json));
+	}
+}
+END_TEST
+
+START_TEST(devices_and_files_are_shown)
+{
+	let_wait(1, 0);
+	show();
+	struct ss_wait_record *r = &capture.waits[0].record;
+	r->extra = 0;
+	r->device = UINT32_C(254) << 20 | 17;
+	r->inode = 12;
+	make_kind(LNX_WAIT_PAGE);
+	ck_assert_ptr_nonnull(strstr(text, " (bit 0) of inode 12 on device 254:17 held"));
+	free(text);
+	text = sample_json();
+	ck_assert_ptr_nonnull(strstr(text, "\"device\": \"254:17\""));
+	ck_assert_ptr_nonnull(strstr(text, "\"inode\": 12"));
+	r->inode = 0;
+	r->device = UINT32_MAX;
+	make_kind(LNX_WAIT_BLOCK);
+	ck_assert_ptr_nonnull(strstr(text, " on device 4095:1048575 held"));
+	r->extra = LNX_TIMEOUT_UNKNOWN;
+	make_kind(LNX_WAIT_TIMEOUT);
+	ck_assert_ptr_null(strstr(text, "due in"));
+	free(text);
+	text = sample_json();
+	ck_assert_ptr_nonnull(strstr(text, "\"left_ms\": null"));
+}
+END_TEST
+
+/* As the first version had them: without devices. */
+START_TEST(waits_of_older_captures_are_shown)
+{
+	const uint64_t id = 300;
+	uint8_t old[2][offsetof(struct ss_wait_record, device)] = { { LNX_WAIT_PAGE },
+								    { LNX_WAIT_BLOCK } };
+	static uint8_t buf[4096];
+	struct kcd_writer w;
+
+	enum kcd_code rc = kcd_writer_init(&w, buf, sizeof(buf), KCD_MAGIC_STACKSHOT, 0);
+	rc = rc ? rc : kcd_container_begin(&w, KCD_SS_CONTAINER_TASK, id);
+	rc = rc ? rc : kcd_container_begin(&w, KCD_SS_CONTAINER_THREAD, id);
+	rc = rc ? rc : kcd_append_array(&w, SS_RECORD_WAIT, 2, sizeof(old[0]), old);
+	rc = rc ? rc : kcd_container_end(&w, id);
+	rc = rc ? rc : kcd_container_end(&w, id);
+	ck_assert_int_eq(rc, KCD_OK);
+	ck_assert_msg(!sample_read(buf, kcd_writer_used(&w)), "%s", error.text);
+	ck_assert_uint_eq(capture.wait_count, 2);
+	ck_assert_uint_eq(capture.waits[0].record.kind, LNX_WAIT_PAGE);
+	for (size_t i = 0; i < 2; i++) {
+		ck_assert_uint_eq(capture.waits[i].record.device, 0);
+		ck_assert_uint_eq(capture.waits[i].record.inode, 0);
 	}
 }
 END_TEST
@@ -290,6 +347,8 @@ Suite *suite_waits(void)
 	tcase_add_test(tc, ring_through_a_process_with_other_threads_is_no_deadlock);
 	tcase_add_test(tc, every_kind_has_a_name_and_a_text_of_its_own);
 	tcase_add_test(tc, what_a_wait_has_besides_is_shown);
+	tcase_add_test(tc, devices_and_files_are_shown);
+	tcase_add_test(tc, waits_of_older_captures_are_shown);
 	tcase_add_test(tc, capture_that_was_not_asked_says_nothing);
 	tcase_add_test(tc, kinds_of_later_versions_are_shown_as_unknown);
 	suite_add_tcase(s, tc);

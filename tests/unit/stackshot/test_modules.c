@@ -112,6 +112,55 @@ START_TEST(modules_without_frames_are_not_recorded)
 }
 END_TEST
 
+/* --- BPF programs ----------------------------------------------------------------------------- */
+
+#define PROGRAM (LG_MODULE + 0x80000)
+
+static struct lg_bpf_ksym *program;
+static uint64_t program_at;
+
+static void load_program(void)
+{
+	program = lg_load_program(&guest, "bpf_prog_6deef7357e7b4530", PROGRAM + 4, 0x400,
+				  &program_at);
+}
+
+/* Its frame is the innermost one; a module's is behind it. */
+static void push_program(void)
+{
+	lg_load_program(&guest, "bpf_prog_0123456789abcdef_idle", PROGRAM + 0x600, 0x100,
+			&program_at); // no frame lies in it
+	load_program();
+	lg_push(&guest, &guest.threads[4], PROGRAM + 0x24);
+	guest.threads[4].task->fp = guest.threads[4].fp;
+}
+
+START_TEST(frames_in_programs_have_their_names)
+{
+	push_program();
+	session_capture_all();
+	ck_assert(result.complete);
+	FRAMES("__sched_text_start+0x14", "bpf_prog_6deef7357e7b4530+0x20 [bpf]",
+	       "one_open+0xc0 [one]");
+	ck_assert_uint_eq(view.modules, 4);
+	ck_assert_str_eq(view.module[3].name, "bpf");
+	ck_assert_uint_eq(view.module[3].start, PROGRAM + 4);
+	ck_assert_uint_eq(view.module[3].size, 0x400);
+	ck_assert_uint_eq(view.module[3].flags, SS_MODULE_BPF);
+}
+END_TEST
+
+START_TEST(programs_are_named_where_there_are_no_modules)
+{
+	lg_unload_module(&guest, &one);
+	lg_unload_module(&guest, &two);
+	push_program();
+	session_capture_all();
+	FRAMES("__sched_text_start+0x14", "bpf_prog_6deef7357e7b4530+0x20 [bpf]",
+	       "0xffff800001000100");
+}
+END_TEST
+
 START_TEST(module_without_symbols_is_named_all_the_same)
 {
 	one.m->kallsyms = 0;
@@ -158,6 +207,63 @@ static void take_pages_of_one(void)
 {
 	lg_unmap(&guest, one.address);
 }
+
+static void unload_program(void)
+{
+	const struct lg_list list = program->lnode;
+
+	*lg_word(&guest, list.next + 8) = list.prev;
+	*lg_word(&guest, list.prev) = list.next;
+}
+
+/* In the same memory, too. */
+static void replace_program(void)
+{
+	program->name[strlen("bpf_prog_")] ^= 1;
+}
+
+static void take_pages_of_program(void)
+{
+	lg_unmap(&guest, program_at);
+}
+
+static void (*const program_changes[])(void) = { unload_program, replace_program,
+						 take_pages_of_program };
+
+static void expect_no_program(void (*what)(void))
+{
+	session_capture_all();
+	change = what;
+	session_capture_all();
+	ck_assert_ptr_null(change);
+	ck_assert(result.complete);
+	FRAMES("__sched_text_start+0x14", "0xffff800001080024", "one_open+0xc0 [one]");
+}
+
+START_TEST(program_that_goes_before_the_stop_has_no_name)
+{
+	push_program();
+	guest.on_stop = do_change;
+	expect_no_program(program_changes[_i]);
+}
+END_TEST
+
+START_TEST(program_that_goes_after_the_stop_has_no_name)
+{
+	push_program();
+	guest.on_resume = do_change;
+	expect_no_program(program_changes[_i]);
+}
+END_TEST
+
+START_TEST(program_that_comes_before_the_stop_has_no_name)
+{
+	push_program();
+	unload_program();
+	guest.on_stop = do_change;
+	expect_no_program(load_program);
+}
+END_TEST
 
 static void expect_none_of_one(void (*what)(void))
 {
@@ -285,6 +391,13 @@ Suite *suite_modules(void)
 	tcase_add_test(tc, frames_in_modules_have_their_functions);
 	tcase_add_test(tc, frames_in_modules_of_all_kinds_of_kernels_have_their_functions);
 	tcase_add_test(tc, modules_without_frames_are_not_recorded);
+	tcase_add_test(tc, frames_in_programs_have_their_names);
+	tcase_add_test(tc, programs_are_named_where_there_are_no_modules);
+	tcase_add_loop_test(tc, program_that_goes_before_the_stop_has_no_name, 0,
+			    ARRAY_SIZE(program_changes));
+	tcase_add_loop_test(tc, program_that_goes_after_the_stop_has_no_name, 0,
+			    ARRAY_SIZE(program_changes));
+	tcase_add_test(tc, program_that_comes_before_the_stop_has_no_name);
 	tcase_add_test(tc, module_without_symbols_is_named_all_the_same);
 	tcase_add_loop_test(tc, module_that_goes_before_the_stop_names_nothing, 0,
 			    ARRAY_SIZE(changes));

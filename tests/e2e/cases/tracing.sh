@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=sh disable=SC2154
+# Probes on a guest that does a known mix of work: time, vCPUs' exits, sessions that vanish.
+# kernels: cloud
+# time: 200
+# shellcheck source=e2e/lib.sh
+. ./lib.sh
+
+guest_start tracing cloud '' --cpus 2 --memory 512M --control "$ctl"
+await READY
+say 'mix on'
+await 'MIX on'
+
+# the console is a device: what the guest says makes its vCPUs leave it; 150994944 is 0x9000000
+guestshot trace --control "$ctl" --json 'vcpu::mmio:exit /arg0 >= 150994944 && arg0 < 150999040/ { count() by comm; exit() }' \
+	>"$out/exits.json" 2>"$out/exits.errors" &
+tracer=$!
+tries=60
+while kill -0 $tracer 2>/dev/null && [ $tries -gt 0 ]; do
+	say 'mix on'
+	sleep 1
+	tries=$((tries - 1))
+done
+that 'a trace ends when its program says so' wait $tracer
+that 'output on the console is an exit of a vCPU' grep -q '"value":[1-9]' "$out/exits.json"
+
+# until the samples are enough, however slow the guest is
+guestshot trace --control "$ctl" --json \
+	'profile-20 { count() by comm; count() by symbol }; tick-5s { exit() }' >"$out/profile.json" 2>"$out/profile.errors"
+that 'what vCPUs execute is profiled' grep -q '"keys":\["w_mix"' "$out/profile.json"
+free_of 'nothing is lost' 'dropped' "$out/profile.errors"
+
+# stops by others are seen; a client that is killed leaves nothing behind
+guestshot trace --control "$ctl" --json 'vcpu:::stop, vcpu:::resume { count() by vcpu }; tick-1s { trace(vcpu) }' >"$out/killed.json" 2>&1 &
+tracer=$!
+tries=60
+until grep -q '"probe":"profile:::tick-1s"' "$out/killed.json" || [ $tries = 0 ]; do
+	sleep 1
+	tries=$((tries - 1))
+done
+that 'ticks are traced' grep -q '"probe":"profile:::tick-1s"' "$out/killed.json"
+kill -9 $tracer
+wait $tracer 2>/dev/null
+tries=60
+until guestshot_sessions=$(control '{"execute": "trace-conf"}') && case $guestshot_sessions in *'"sessions": 0,'*) true ;; *) false ;; esac || [ $tries = 0 ]; do
+	sleep 1
+	tries=$((tries - 1))
+done
+case $guestshot_sessions in
+*'"sessions": 0,'*) ok 'the session of a client that was killed is gone' ;;
+*) not_ok 'the session of a client that was killed is gone' "$guestshot_sessions" ;;
+esac
+that 'a capture is taken as before' guestshot snap --control "$ctl" -o "$out/capture.kcdata"
+say poweroff
+that 'the guest ends by itself' wait "$guest"
+guest=''
+finish
