@@ -21,6 +21,7 @@
 struct point {
 	struct lnx_text part[PARTS]; /* the function; size 0: it has no second part */
 	uint32_t generation;	     /* of the kernel */
+	uint32_t id;		     /* ascending */
 	bool is_return;
 	bool is_module;
 };
@@ -215,9 +216,7 @@ static enum gs_code wish_returns(struct probe_fbt *fbt, uint64_t key, uint32_t i
 			       "the function at %#" PRIx64 ": its returns cannot be found: %s",
 			       p->part[0].start,
 			       rc == GS_EFAULT ? "its code is not in memory" : "it is too large");
-	if (!r->count)
-		return gs_fail(err, GS_ENOTSUP, "the function at %#" PRIx64 " never returns",
-			       p->part[0].start);
+	/* none: one that never returns */
 	for (uint32_t i = 0; !rc && i < r->count; i++)
 		rc = add_wish(fbt, key, id, r->address[i], err);
 	return rc;
@@ -276,15 +275,34 @@ static void op_disable(void *arg, uint64_t key)
 
 /* --- making probes ------------------------------------------------------------------------------ */
 
+static int by_id(const void *a, const void *b)
+{
+	const struct point *x = a, *y = b;
+
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+/* One that was made for an earlier kernel, or for a module that was loaded again, is of this one now. */
+static void renew_point(struct probe_fbt *fbt, const struct point *now)
+{
+	struct point *p = bsearch(now, fbt->point, fbt->points, sizeof(*now), by_id);
+
+	if (p && (p->generation != now->generation || now->is_module))
+		*p = *now;
+}
+
 /* One of a function's two probes; those that cannot be made, for lack of memory or names, are left out. */
 static void make_probe(struct probe_fbt *fbt, const struct point *like, const char *module,
 		       const char *function, bool is_return)
 {
 	const char *name = is_return ? "return" : "entry";
-	uint32_t id;
+	struct point wanted = *like;
 
-	if (probe_find(fbt->provider, module, function, name, &id))
+	wanted.is_return = is_return;
+	if (probe_find(fbt->provider, module, function, name, &wanted.id)) {
+		renew_point(fbt, &wanted);
 		return;
+	}
 	if (fbt->points == fbt->points_room) {
 		const uint64_t room = fbt->points_room ? fbt->points_room * 2 : 256;
 		struct point *grown = reallocarray(fbt->point, room, sizeof(*grown));
@@ -294,10 +312,8 @@ static void make_probe(struct probe_fbt *fbt, const struct point *like, const ch
 		fbt->point = grown;
 		fbt->points_room = room;
 	}
-	fbt->point[fbt->points] = *like;
-	fbt->point[fbt->points].is_return = is_return;
-	if (!probe_create(fbt->provider, module, function, name, fbt->points, &id))
-		fbt->points++;
+	if (!probe_create(fbt->provider, module, function, name, fbt->points, &wanted.id))
+		fbt->point[fbt->points++] = wanted;
 }
 
 static void make_probes(struct probe_fbt *fbt, const struct probe_name *pattern,
