@@ -554,6 +554,8 @@ static void on_kernel(void *arg, const struct btlogs_state *state)
 {
 	struct ctl_trace *t = arg;
 
+	if (t->fbt)
+		probe_fbt_kernel_set(t->fbt, state ? state->k : NULL);
 	if (!state) {
 		probe_engine_world_set(t->e, NULL);
 		return;
@@ -592,6 +594,8 @@ enum gs_code ctl_trace_create(struct guest *g, struct ctl_btlogs *btlogs, struct
 		rc = ctl_trace_add_profile(t, err);
 	if (!rc)
 		rc = ctl_trace_add_events(t, err);
+	if (!rc && guest_can_break(g))
+		rc = probe_fbt_create(t->e, g, &t->fbt, err);
 	if (!rc)
 		rc = ctl_trace_start(t, err);
 	if (rc) {
@@ -624,6 +628,7 @@ void ctl_trace_destroy(struct ctl_trace *t)
 	if (!t)
 		return;
 	ctl_trace_end(t);
+	probe_fbt_destroy(t->fbt);
 	probe_engine_destroy(t->e);
 	pthread_cond_destroy(&t->wake);
 	pthread_mutex_destroy(&t->wanted_lock);

@@ -9,6 +9,7 @@
 
 #include "control/btlogs_priv.h"
 #include "control/trace.h"
+#include "introspect/probe/fbt.h"
 #include "introspect/probe/session.h"
 
 #define TRACE_RATES_MAX 64u
@@ -57,6 +58,7 @@ struct ctl_trace {
 	uint64_t stackshot_ns;	     /* when the last one was taken; lock */
 	_Atomic uint64_t suppressed; /* that came too soon after it */
 
+	struct probe_fbt *fbt; /* NULL: the guest takes no breakpoints */
 	struct probe_provider *profile, *vcpu, *guest;
 	struct trace_event vcpu_event[CTL_TRACE_VCPU_EVENTS];
 	struct trace_event guest_event[CTL_TRACE_GUEST_EVENTS];

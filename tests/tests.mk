@@ -95,7 +95,7 @@ $(SYSROOT)/.complete:
 	$(call say,FETCH,$(SYSROOT))
 	$(Q)tests/testbed/sysroot $(SYSROOT_PACKAGES)
 
-$T/bin/workload: $(addprefix tests/guest/,workload.c waits.c kinds.c listing.c mix.c calls.c bpf.c workload.h) $(SYSROOT)/.complete
+$T/bin/workload: $(addprefix tests/guest/,workload.c waits.c kinds.c listing.c mix.c calls.c count.c bpf.c workload.h) $(SYSROOT)/.complete
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
 	$(Q)$(ARM64_CC) -std=gnu17 -O2 -Wall -Wextra -Werror -I. -static -pthread -o $@ $(filter %.c,$^) -lz
@@ -332,6 +332,15 @@ soak-waits: ## long: no deadlock is seen in 1,000 captures of a busy guest
 	$(Q)$(MAKE) --no-print-directory e2e-build
 	$(Q)SUITE_TIMEOUT=14400 E2E_SETTINGS="WAIT_CAPTURES=1000 CASE_SECONDS=10000" tests/run-suites $(BUILD)/tests/logs \
 	  'soak-waits=tests/e2e/run $(BUILD)/tests/soak-waits waits'
+
+# breakpoints set and taken away under load
+.PHONY: soak-fbt
+soak: soak-fbt
+soak-fbt: ## long: hundreds of breakpoints set and taken away 1,000 times in a busy guest
+	$(Q)tools/deps build demo test
+	$(Q)$(MAKE) --no-print-directory e2e-build
+	$(Q)SUITE_TIMEOUT=14400 E2E_SETTINGS="FBT_ROUNDS=1000 CASE_SECONDS=10000" tests/run-suites $(BUILD)/tests/logs \
+	  'soak-fbt=tests/e2e/run $(BUILD)/tests/soak-fbt fbt'
 
 # one capture a second for ten minutes, and 50 kills
 .PHONY: soak-schedules

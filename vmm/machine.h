@@ -24,6 +24,7 @@
 
 #include "introspect/guest/guest.h"
 #include "vmm/boot.h"
+#include "vmm/breaks.h"
 #include "vmm/console.h"
 #include "vmm/memory.h"
 #include "vmm/thread.h"
@@ -55,6 +56,13 @@ struct vmm_vcpu {
 	struct guest_vcpu_regs
 		frame; /* VMM_SAVED_FRAME: not written again when all are saved later */
 	struct guest_vcpu_regs regs; /* VMM_SAVED_ALL */
+
+	/* of its thread alone */
+	uint64_t debug_seen; /* generation of the breaks that KVM was told of for it */
+	struct {
+		bool is_on;	/* it executes one instruction that a break stands on */
+		uint64_t masks; /* PSTATE.DAIF before */
+	} step;
 };
 
 /** How much of a vCPU's registers; each ioctl takes its time, and a sample needs nine of fifty. */
@@ -93,6 +101,15 @@ struct vmm {
 	uint64_t counter_offset; /* in force, when has_counter_offset */
 	uint64_t counter_held;	 /* virtual counter at the stop */
 
+	struct {
+		bool can;	       /* constant */
+		uint32_t hardware_max; /* constant */
+		uint64_t generation;   /* of breaks; lock, and all vCPUs are out when it changes */
+		_Atomic(struct vmm_breaks *) breaks; /* NULL: never set; as generation */
+		_Atomic uint32_t readers; /* other than vCPUs' threads, looking at breaks */
+		_Atomic uint64_t hits, given_back, overwritten;
+	} debug;
+
 	_Atomic int end; /* enum vmm_end; written under the lock, release; read anywhere, acquire */
 	_Atomic uint64_t unknown_mmio;
 	char report[VMM_REPORT_MAX]; /* written before end becomes VMM_END_ERROR, constant after */
@@ -110,6 +127,20 @@ GS_MUST_USE enum gs_code vmm_regs_boot(struct vmm_vcpu *v, uint64_t pc, uint64_t
 GS_MUST_USE enum gs_code vmm_regs_get(struct vmm_vcpu *v, uint64_t id, uint64_t *value_out);
 GS_MUST_USE enum gs_code vmm_regs_set(struct vmm_vcpu *v, uint64_t id, uint64_t value);
 
+/** All of the registers as they are, into @p regs_out; groups that cannot be read are not valid. */
+void vmm_regs_read(struct vmm_vcpu *v, struct guest_vcpu_regs *regs_out);
+
+/** @param reg  a number of execute.h: 0 to 30, enum vmm_execute_reg */
+GS_MUST_USE enum gs_code vmm_regs_get_execute(struct vmm_vcpu *v, uint32_t reg,
+					      uint64_t *value_out);
+GS_MUST_USE enum gs_code vmm_regs_set_execute(struct vmm_vcpu *v, uint32_t reg, uint64_t value);
+
+GS_MUST_USE enum gs_code vmm_regs_set_spsr(struct vmm_vcpu *v, uint64_t spsr);
+
+/** What an exception to EL1 leaves: ELR_EL1, SPSR_EL1, ESR_EL1. */
+GS_MUST_USE enum gs_code vmm_regs_set_exception(struct vmm_vcpu *v, uint64_t elr, uint64_t spsr,
+						uint64_t esr);
+
 /** Fill vm->report, from @p reason and the vCPU's registers. */
 void vmm_regs_report(struct vmm_vcpu *v, const char *reason);
 
@@ -125,6 +156,17 @@ GS_MUST_USE enum gs_code vmm_regs_check_granule(struct vmm_vcpu *v, uint32_t pag
 void vmm_clock_init(struct vmm *vm);
 void vmm_clock_hold(struct vmm *vm);
 void vmm_clock_release(struct vmm *vm);
+
+/* --- debug.c: breaks ------------------------------------------------------------------------- */
+
+extern const struct guest_break_ops vmm_debug_ops;
+
+void vmm_debug_init(struct vmm *vm);
+void vmm_debug_deinit(struct vmm *vm);
+/** Tell KVM of new breaks, before the vCPU runs; its thread. @return false: KVM refuses */
+bool vmm_debug_sync(struct vmm_vcpu *v);
+/** KVM_EXIT_DEBUG; the vCPU's thread. @return false: KVM refuses */
+bool vmm_debug_exit(struct vmm_vcpu *v);
 
 /* --- gic.c ---------------------------------------------------------------------------------- */
 

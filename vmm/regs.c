@@ -11,6 +11,7 @@
 #include <sys/ioctl.h>
 
 #include "base/util.h"
+#include "vmm/execute.h"
 
 #define CORE(name) \
 	(KVM_REG_ARM64 | KVM_REG_SIZE_U64 | KVM_REG_ARM_CORE | KVM_REG_ARM_CORE_REG(name))
@@ -76,6 +77,53 @@ enum gs_code vmm_regs_set(struct vmm_vcpu *v, uint64_t id, uint64_t value)
 	return ioctl(v->fd, KVM_SET_ONE_REG, &reg) ? GS_ESYS : GS_OK;
 }
 
+/* The register that execute.h's number stands for. @return GS_ESYS: which SP it is cannot be told */
+static enum gs_code execute_id(struct vmm_vcpu *v, uint32_t reg, uint64_t *id_out)
+{
+	uint64_t pstate;
+
+	switch (reg) {
+	case VMM_EXECUTE_PC: *id_out = CORE(regs.pc); return GS_OK;
+	case VMM_EXECUTE_PSTATE: *id_out = CORE(regs.pstate); return GS_OK;
+	case VMM_EXECUTE_SP:
+		if (vmm_regs_get(v, CORE(regs.pstate), &pstate))
+			return GS_ESYS;
+		// PSTATE.SP: the stack pointer of the exception level; set in EL1h only
+		*id_out = pstate & 1 ? CORE(sp_el1) : CORE(regs.sp);
+		return GS_OK;
+	default: *id_out = CORE_X(reg); return GS_OK;
+	}
+}
+
+enum gs_code vmm_regs_get_execute(struct vmm_vcpu *v, uint32_t reg, uint64_t *value_out)
+{
+	uint64_t id;
+	enum gs_code rc = execute_id(v, reg, &id);
+
+	return rc ? rc : vmm_regs_get(v, id, value_out);
+}
+
+enum gs_code vmm_regs_set_execute(struct vmm_vcpu *v, uint32_t reg, uint64_t value)
+{
+	uint64_t id;
+	enum gs_code rc = execute_id(v, reg, &id);
+
+	return rc ? rc : vmm_regs_set(v, id, value);
+}
+
+enum gs_code vmm_regs_set_spsr(struct vmm_vcpu *v, uint64_t spsr)
+{
+	return vmm_regs_set(v, CORE(spsr[KVM_SPSR_EL1]), spsr);
+}
+
+enum gs_code vmm_regs_set_exception(struct vmm_vcpu *v, uint64_t elr, uint64_t spsr, uint64_t esr)
+{
+	if (vmm_regs_set(v, CORE(elr_el1), elr) || vmm_regs_set_spsr(v, spsr) ||
+	    vmm_regs_set(v, REG_ESR_EL1, esr))
+		return GS_ESYS;
+	return GS_OK;
+}
+
 static enum guest_vcpu_state power_state(struct vmm_vcpu *v)
 {
 	struct kvm_mp_state mp;
@@ -119,18 +167,25 @@ static void save(struct vmm_vcpu *v, uint32_t groups, uint32_t first_x, struct g
 	r->valid = groups & ~bad;
 }
 
+void vmm_regs_read(struct vmm_vcpu *v, struct guest_vcpu_regs *regs_out)
+{
+	*regs_out = (struct guest_vcpu_regs){ .state = power_state(v) };
+	save(v, GUEST_REGS_ALL, 0, regs_out);
+}
+
 void vmm_regs_save(struct vmm_vcpu *v, enum vmm_saved what)
 {
-	struct guest_vcpu_regs r = { .state = power_state(v) };
+	struct guest_vcpu_regs r;
 
 	if (what == VMM_SAVED_FRAME) {
+		r = (struct guest_vcpu_regs){ .state = power_state(v) };
 		save(v, GUEST_REGS_GENERAL | GUEST_REGS_EXC | GUEST_REGS_TPIDR, FIRST_OF_FRAME, &r);
 		if (r.valid & GUEST_REGS_GENERAL)
 			r.valid ^= GUEST_REGS_GENERAL | GUEST_REGS_FRAME;
 		v->frame = r;
 		return;
 	}
-	save(v, GUEST_REGS_ALL, 0, &r);
+	vmm_regs_read(v, &r);
 	if (r.state == GUEST_VCPU_OFF && stopped_by_the_end(v->vm, &r))
 		r.state = GUEST_VCPU_ON;
 	v->regs = r;

@@ -238,6 +238,9 @@ static enum vmm_end handle_exit(struct vmm_vcpu *v)
 	case KVM_EXIT_MMIO: return exit_mmio(v);
 	case KVM_EXIT_SYSTEM_EVENT: return exit_system_event(v);
 	case KVM_EXIT_INTR: return VMM_RUNNING;
+	case KVM_EXIT_DEBUG:
+		return vmm_debug_exit(v) ? VMM_RUNNING
+					 : fail(v, "a breakpoint could not be handled");
 	case KVM_EXIT_ARM_NISV:
 		return fail(v,
 			    "the guest accessed guest-physical %#" PRIx64
@@ -303,7 +306,8 @@ static void vcpu_main(void *arg)
 	struct vmm_vcpu *v = arg;
 
 	while (vcpu_may_run(v)) {
-		enum vmm_end end = run_guest(v);
+		enum vmm_end end =
+			vmm_debug_sync(v) ? run_guest(v) : fail(v, "KVM_SET_GUEST_DEBUG failed");
 		if (end)
 			vmm_end_set(v->vm, end);
 	}

@@ -260,6 +260,7 @@ static enum gs_code build(struct vmm *vm, struct gs_error *err)
 			return rc;
 	}
 	vmm_clock_init(vm);
+	vmm_debug_init(vm);
 	describe_guest(vm);
 	return vmm_thread_kick_install(err);
 }
@@ -389,6 +390,7 @@ void vmm_destroy(struct vmm *vm)
 		close(vm->vm_fd);
 	if (vm->kvm_fd >= 0)
 		close(vm->kvm_fd);
+	vmm_debug_deinit(vm);
 	vmm_memory_deinit(&vm->memory);
 	if (vm->lock_made) {
 		pthread_cond_destroy(&vm->resumed);
@@ -581,4 +583,5 @@ static const struct guest_ops guest_ops = {
 	.next_data = guest_op_next_data,
 	.hold_vcpu = guest_op_hold_vcpu,
 	.release_vcpu = guest_op_release_vcpu,
+	.breaks = &vmm_debug_ops,
 };

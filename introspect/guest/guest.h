@@ -28,6 +28,7 @@
 #include "base/error.h"
 #include "base/util.h"
 #include "introspect/guest/addr.h"
+#include "introspect/guest/breaks.h"
 
 /* Memory ranges a guest may have; a VMM needs a handful, a dump of a fragmented host more. */
 #define GUEST_RANGES_MAX 4096
@@ -114,6 +115,7 @@ struct guest_ops {
 	enum gs_code (*release_vcpu)(void *priv, uint32_t vcpu, struct gs_error *err);
 	/** See guest_set_deadline(). NULL: stop, reads and resume wait for nobody. */
 	uint64_t (*set_deadline)(void *priv, uint64_t deadline_ns);
+	const struct guest_break_ops *breaks; /* see breaks.h; NULL: the source takes none */
 };
 
 struct guest {

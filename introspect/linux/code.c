@@ -7,21 +7,21 @@
 /* Most instructions that are looked at, and places that are still to be looked at. */
 #define SCAN_INSNS 1024
 #define SCAN_WAYS  64
-#define BLOCK	   16 /* instructions read at once */
 #define PUSH_BYTES 4096
 
 #define FP 29
 #define LR 30
 #define SP 31
 
-struct code {
-	struct lnx_view *v;
-	uint64_t at; /* of word[0], on a boundary of a block */
-	bool is_read;
-	uint32_t word[BLOCK];
-};
+/* What the guest has where there is a breakpoint of ours. */
+static uint32_t original(const struct lnx_view *v, uint64_t pc, uint32_t word)
+{
+	if (word == GUEST_BREAK_INSN)
+		(void)guest_break_original(v->g, pc, &word);
+	return word;
+}
 
-static bool fetch(struct code *c, uint64_t pc, uint32_t *word_out)
+bool lnx_code_fetch(struct lnx_code_reader *c, uint64_t pc, uint32_t *word_out)
 {
 	const uint64_t at = pc & ~(uint64_t)(sizeof(c->word) - 1);
 
@@ -31,13 +31,22 @@ static bool fetch(struct code *c, uint64_t pc, uint32_t *word_out)
 		c->is_read = !lnx_read(c->v, GVA(at), c->word, sizeof(c->word));
 		c->at = at;
 	}
-	*word_out = c->word[(pc - at) / 4];
+	*word_out = original(c->v, pc, c->word[(pc - at) / 4]);
 	return c->is_read;
+}
+
+/* One instruction alone. */
+static bool read_insn(struct lnx_view *v, uint64_t pc, uint32_t *word_out)
+{
+	if (pc & 3 || lnx_read_u32(v, GVA(pc), word_out))
+		return false;
+	*word_out = original(v, pc, *word_out);
+	return true;
 }
 
 /* One way through the code after another; each place is gone to once. */
 struct scan {
-	struct code code;
+	struct lnx_code_reader code;
 	uint64_t start;
 	uint64_t way[SCAN_WAYS];
 	uint32_t ways, next;
@@ -57,7 +66,7 @@ static bool is_call_or_nop(struct scan *s, uint64_t pc)
 {
 	uint32_t word;
 
-	if (!fetch(&s->code, pc, &word))
+	if (!lnx_code_fetch(&s->code, pc, &word))
 		return false;
 	enum a64_insn_kind kind = a64_decode(word, pc).kind;
 	return kind == A64_INSN_CALL || kind == A64_INSN_NOP;
@@ -73,7 +82,7 @@ static bool is_traced_entry(struct scan *s, uint64_t pc)
 {
 	uint32_t word;
 
-	if (pc != s->start || !fetch(&s->code, pc - 4, &word))
+	if (pc != s->start || !lnx_code_fetch(&s->code, pc - 4, &word))
 		return false;
 	struct a64_insn before = a64_decode(word, pc - 4);
 	return is_mov_x9_lr(&before);
@@ -119,7 +128,7 @@ static enum lnx_code_state follow(struct scan *s, uint64_t pc, enum a64_insn_kin
 {
 	uint32_t word;
 
-	for (; s->budget && fetch(&s->code, pc, &word); s->budget--, pc += 4) {
+	for (; s->budget && lnx_code_fetch(&s->code, pc, &word); s->budget--, pc += 4) {
 		struct a64_insn in = a64_decode(word, pc);
 		enum lnx_code_state told = told_by(s, pc, &in);
 
@@ -164,7 +173,7 @@ enum lnx_call lnx_call_before(struct lnx_view *v, uint64_t address, uint64_t *ta
 	*target_out = 0;
 	if (address & 3)
 		return LNX_CALL_NONE;
-	if (lnx_read_u32(v, GVA(address - 4), &word))
+	if (!read_insn(v, address - 4, &word))
 		return LNX_CALL_UNREADABLE;
 	struct a64_insn in = a64_decode(word, address - 4);
 	if (in.kind == A64_INSN_CALL) {
@@ -214,13 +223,13 @@ enum lnx_doubt lnx_call_doubt(struct lnx_view *v, uint64_t address)
 
 bool lnx_code_may_push(struct lnx_view *v, uint64_t start, uint64_t pc)
 {
-	struct code c = { .v = v };
+	struct lnx_code_reader c = { .v = v };
 	uint32_t word;
 
 	if (pc < start || pc - start > PUSH_BYTES)
 		return true;
 	for (; start < pc; start += 4) {
-		if (!fetch(&c, start, &word))
+		if (!lnx_code_fetch(&c, start, &word))
 			return true;
 		struct a64_insn in = a64_decode(word, start);
 
@@ -234,7 +243,7 @@ bool lnx_code_loads_lr(struct lnx_view *v, uint64_t pc, uint64_t *offset_out)
 {
 	uint32_t word;
 
-	if (pc & 3 || lnx_read_u32(v, GVA(pc), &word))
+	if (!read_insn(v, pc, &word))
 		return false;
 	struct a64_insn in = a64_decode(word, pc);
 	*offset_out = in.imm;

@@ -38,6 +38,17 @@ enum lnx_code_state {
  */
 enum lnx_code_state lnx_code_state(struct lnx_view *v, uint64_t pc, bool *call_out);
 
+/** Reads code in pieces, for those who look at one instruction after another; zeroed but for v. */
+struct lnx_code_reader {
+	struct lnx_view *v;
+	uint64_t at; /* of word[0], on a boundary of as many bytes */
+	bool is_read;
+	uint32_t word[16];
+};
+
+/** The instruction at @p pc, as the guest has it. @return false: it cannot be read, or is none */
+bool lnx_code_fetch(struct lnx_code_reader *c, uint64_t pc, uint32_t *word_out);
+
 /** What is in front of a return address. */
 enum lnx_call {
 	LNX_CALL_UNREADABLE,

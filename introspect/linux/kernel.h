@@ -52,6 +52,8 @@ struct lnx_kernel {
 	struct kallsyms ks;
 	struct lnx_types types;
 	struct a64_regime regime; /* half[1]: swapper_pg_dir; half[0] disabled */
+	gpa_t types_at;		  /* the kernel's own type information, if it was taken */
+	size_t types_size;	  /* 0: it was not */
 	uint64_t voffset;	  /* guest-virtual minus guest-physical address in the image */
 	gpa_t proof_pa;		  /* of the token table */
 	uint8_t proof[LNX_PROOF_BYTES];

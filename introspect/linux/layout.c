@@ -159,6 +159,10 @@ static bool look_at_chunk(struct lnx_finder *f, const uint8_t *chunk, size_t siz
 		s->tried++;
 		s->types_rc = read_types(f, GPA(base.a + i), blob);
 		s->types = s->types_rc == GS_OK || s->types_rc == GS_ENOSPC;
+		if (s->types_rc == GS_OK) {
+			f->k->types_at = GPA(base.a + i);
+			f->k->types_size = blob;
+		}
 	}
 	for (const uint8_t *p = chunk; !s->banner && p < chunk + size; p++) {
 		p = memchr(p, 'L', (size_t)(chunk + size - p));

@@ -51,6 +51,10 @@ static inline void lnx_layouts_close(struct lnx_layouts *l)
 GS_MUST_USE enum gs_code lnx_layouts_open_btf(const void *blob, size_t size,
 					      struct lnx_layouts *layouts_out,
 					      struct gs_error *err);
+struct btf;
+/** The types themselves; end with btf__free(). @return as lnx_layouts_open_btf() */
+GS_MUST_USE enum gs_code lnx_btf_open(const void *blob, size_t size, struct btf **btf_out,
+				      struct gs_error *err);
 /** @param fd an ELF file; borrowed until the end */
 GS_MUST_USE enum gs_code lnx_layouts_open_dwarf(int fd, struct lnx_layouts *layouts_out,
 						struct gs_error *err);

@@ -636,6 +636,17 @@ static int be_silent(enum libbpf_print_level level, const char *fmt, va_list ap)
 	return 0;
 }
 
+enum gs_code lnx_btf_open(const void *blob, size_t size, struct btf **btf_out, struct gs_error *err)
+{
+	if (size > 2 * (size_t)BTF_SIZE_MAX + LNX_BTF_HEADER)
+		return gs_fail(err, GS_ETOOBIG, "type information of %zu bytes", size);
+	libbpf_set_print(be_silent);
+	*btf_out = btf__new(blob, (uint32_t)size);
+	if (!*btf_out)
+		return gs_fail(err, GS_EMALFORMED, "the kernel's type information is broken");
+	return GS_OK;
+}
+
 enum gs_code lnx_layouts_open_btf(const void *blob, size_t size, struct lnx_layouts *layouts_out,
 				  struct gs_error *err)
 {
@@ -647,16 +658,13 @@ enum gs_code lnx_layouts_open_btf(const void *blob, size_t size, struct lnx_layo
 		.close = btf_close,
 	};
 
-	if (size > 2 * (size_t)BTF_SIZE_MAX + LNX_BTF_HEADER)
-		return gs_fail(err, GS_ETOOBIG, "type information of %zu bytes", size);
 	struct btf_layouts *b = calloc(1, sizeof(*b));
 	if (!b)
 		return gs_fail(err, GS_ENOSPC, "out of memory");
-	libbpf_set_print(be_silent);
-	b->btf = btf__new(blob, (uint32_t)size);
-	if (!b->btf) {
+	enum gs_code rc = lnx_btf_open(blob, size, &b->btf, err);
+	if (rc) {
 		free(b);
-		return gs_fail(err, GS_EMALFORMED, "the kernel's type information is broken");
+		return rc;
 	}
 	find_types(b);
 	layouts_out->priv = b;

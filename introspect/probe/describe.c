@@ -41,6 +41,20 @@ static json_t *provider_json(const struct probe_provider *p)
 	return json_pack("{s:s, s:o}", "provider", p->name, "probes", probe_number_json(p->probes));
 }
 
+/* Breakpoints: what there may be, and what there is now. */
+static json_t *breaks_json(const struct guest *g)
+{
+	struct guest_break_counts c;
+
+	if (!guest_can_break(g))
+		return json_null();
+	guest_break_counts_get(g, &c);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "hardware_max",
+			 (json_int_t)c.hardware_max, "hardware", (json_int_t)c.hardware, "text",
+			 (json_int_t)c.text, "hits", (json_int_t)c.hits, "given_back",
+			 (json_int_t)c.given_back, "overwritten", (json_int_t)c.overwritten);
+}
+
 json_t *probe_engine_conf(struct probe_engine *e)
 {
 	json_t *providers = json_array();
@@ -55,9 +69,10 @@ json_t *probe_engine_conf(struct probe_engine *e)
 		json_decref(providers);
 		return NULL;
 	}
-	return json_pack("{s:i, s:I, s:I, s:o, s:o, s:o}", "version", 1, "vcpus",
+	return json_pack("{s:i, s:I, s:I, s:o, s:o, s:o, s:o}", "version", 1, "vcpus",
 			 (json_int_t)e->vcpus, "sessions", (json_int_t)sessions, "providers",
-			 providers, "limits", limits_json(), "defaults", buffers_json(e));
+			 providers, "limits", limits_json(), "defaults", buffers_json(e), "breaks",
+			 breaks_json(e->config.guest));
 }
 
 enum gs_code probe_engine_provider(struct probe_engine *e, const char *name, json_t **json_out,

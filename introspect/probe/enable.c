@@ -192,13 +192,46 @@ static bool have_room(struct probe_session *s, const struct probe_change *change
 	return p && q && r && t;
 }
 
+static struct probe_provider *provider_of(struct probe_engine *e, const struct probe *p)
+{
+	return &e->provider[p->provider - e->provider];
+}
+
 /* One that nobody uses any more is disabled. */
 static void let_go(struct probe_engine *e, uint32_t id)
 {
 	struct probe *p = probe_at(e, id);
 
-	if (!--p->users && p->provider->ops->disable)
+	if (--p->users)
+		return;
+	if (p->provider->ops->disable)
 		p->provider->ops->disable(p->provider->arg, p->key);
+	provider_of(e, p)->is_changed = true;
+}
+
+/* What was enabled and disabled comes into force. @return the first that failed */
+static enum gs_code commit(struct probe_engine *e, struct gs_error *err)
+{
+	enum gs_code first = GS_OK;
+
+	for (uint32_t i = 0; i < e->providers; i++) {
+		struct probe_provider *p = &e->provider[i];
+		enum gs_code rc = GS_OK;
+
+		if (p->is_changed && p->ops->commit)
+			rc = p->ops->commit(p->arg, first ? NULL : err);
+		p->is_changed = false;
+		first = first ? first : rc;
+	}
+	return first;
+}
+
+/* Undo the first @p count of a change; it may fail, and then fires what nobody listens to. */
+static void let_all_go(struct probe_engine *e, const struct probe_change *change, uint32_t count)
+{
+	while (count-- > 0)
+		let_go(e, change->ecb[count]->probe);
+	(void)commit(e, NULL);
 }
 
 static enum gs_code enable_probes(struct probe_engine *e, const struct probe_change *change,
@@ -213,16 +246,19 @@ static enum gs_code enable_probes(struct probe_engine *e, const struct probe_cha
 		if (!p->users && p->provider->ops->enable)
 			rc = p->provider->ops->enable(p->provider->arg, p->key, id, err);
 		if (!rc) {
+			provider_of(e, p)->is_changed |= !p->users;
 			p->users++;
 			continue;
 		}
 		char text[PROBE_NAME_TEXT_MAX];
 		probe_name_text(&name, text, sizeof(text));
-		while (i-- > 0)
-			let_go(e, change->ecb[i]->probe);
+		let_all_go(e, change, i);
 		return gs_wrap(err, rc, "%s", text);
 	}
-	return GS_OK;
+	enum gs_code rc = commit(e, err);
+	if (rc)
+		let_all_go(e, change, change->ecbs);
+	return rc;
 }
 
 static void name_aggregations(struct probe_session *s, const struct probe_ecb *ecb)
@@ -298,4 +334,5 @@ void probe_unlink_locked(struct probe_session *s)
 	s->linked = false;
 	for (uint32_t i = 0; i < s->ecbs; i++)
 		let_go(s->e, s->ecb[i]->probe);
+	(void)commit(s->e, NULL);
 }

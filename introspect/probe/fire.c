@@ -137,6 +137,20 @@ static bool symbol_value(struct firing *f, uint64_t *value_out)
 	return true;
 }
 
+/* Those that are given, then those in registers. */
+static bool arg_value(struct firing *f, uint32_t n, uint64_t *value_out)
+{
+	const uint32_t x = n - f->c->arg_count;
+
+	if (n < f->c->arg_count) {
+		*value_out = f->c->args[n];
+		return true;
+	}
+	return x < f->c->arg_registers &&
+	       register_value(regs_of(f), &(struct probe_term){ .kind = PROBE_TERM_X, .n = x },
+			      value_out);
+}
+
 /* A term that is one word, but for a stack. */
 static bool word_value(struct firing *f, const struct probe_term *t, uint64_t *value_out)
 {
@@ -146,9 +160,7 @@ static bool word_value(struct firing *f, const struct probe_term *t, uint64_t *v
 	case PROBE_TERM_NUMBER: *value_out = t->number; return true;
 	case PROBE_TERM_VCPU: *value_out = f->c->vcpu; return true;
 	case PROBE_TERM_TIME: *value_out = f->now_ns; return true;
-	case PROBE_TERM_ARG:
-		*value_out = t->n < f->c->arg_count ? f->c->args[t->n] : 0;
-		return t->n < f->c->arg_count;
+	case PROBE_TERM_ARG: return arg_value(f, t->n, value_out);
 	case PROBE_TERM_X:
 	case PROBE_TERM_SP:
 	case PROBE_TERM_PC:

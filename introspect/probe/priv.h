@@ -69,6 +69,7 @@ struct probe_provider {
 	const struct probe_provider_ops *ops;
 	void *arg;
 	uint32_t probes;
+	bool is_changed; /* by what commit() was not told of yet */
 };
 
 /* --- what is recorded --------------------------------------------------------------------------- */

@@ -80,6 +80,8 @@ struct probe_context {
 	/* arg0 …: what the provider documents. fbt: entry x0 to x7; return: arg0 offset, arg1 x0 */
 	uint64_t args[PROBE_ARGS_MAX];
 	uint32_t arg_count;
+	/* as many further arguments are x0, x1, …, which are fetched only if somebody wants them */
+	uint32_t arg_registers;
 };
 
 /**
@@ -117,6 +119,12 @@ struct probe_provider_ops {
 	enum gs_code (*enable)(void *arg, uint64_t key, uint32_t id, struct gs_error *err);
 	/** The last session has let it go. Firings that are under way may still end. */
 	void (*disable)(void *arg, uint64_t key);
+	/**
+	 * What was enabled and disabled since the last call comes into force together: a provider that
+	 * has to stop the guest for it does so here. If it fails, what was enabled is disabled, and it is
+	 * called again. NULL: enable() and disable() have done it.
+	 */
+	enum gs_code (*commit)(void *arg, struct gs_error *err);
 	/**
 	 * The type of argument @p n.
 	 *

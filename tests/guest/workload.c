@@ -414,6 +414,10 @@ static void obey(char *line)
 			printf("MIX %s\n", on ? "on" : "off");
 		else
 			mix_report(arg);
+	} else if (!strcmp(word, "count")) {
+		count_calls(arg ? atol(arg) : 0);
+	} else if (!strcmp(word, "trap")) {
+		trap_self();
 	} else if (!strcmp(word, "bpf")) {
 		if (on)
 			bpf_start();

@@ -64,6 +64,13 @@ void mix_end(void);
 // Print how much CPU time each part of the mix has had.
 void mix_report(const char *id);
 
+// --- count.c
+
+// Make so many calls of sched_get_priority_max(), on all CPUs, and say whether each was answered right.
+void count_calls(long calls);
+// Run into a breakpoint, and say whether that was noticed.
+void trap_self(void);
+
 // --- bpf.c
 
 // A process w_bpf that executes a BPF program; which programs there are is printed.

@@ -644,6 +644,35 @@ static void add_percpu(struct maker *m)
 		good(btf__add_datasec_var_info(m->btf, id[i], vars[i].offset, vars[i].size));
 }
 
+/*
+ * pid_t vfs_read(struct list_head *file, const char *text, u64, void (**hooks)(void),
+ *		  const char *const fixed, unsigned int words[1], ...);
+ * void schedule(void);
+ */
+static void add_functions(struct maker *m)
+{
+	const int character = good(btf__add_const(m->btf, good(btf__find_by_name(m->btf, "char"))));
+	const int nothing = good(btf__add_func_proto(m->btf, 0));
+	const int hook = good(btf__add_ptr(m->btf, nothing));
+	const int hooks = good(btf__add_ptr(m->btf, hook)),
+		  list = good(btf__add_ptr(m->btf, m->list));
+	const int text = good(btf__add_ptr(m->btf, character));
+	const int fixed = good(btf__add_const(m->btf, text));
+	const int words = good(btf__add_array(m->btf, m->u32, m->u32, 1));
+	const int read = good(btf__add_func_proto(m->btf, m->s32));
+
+	/* of the prototype, as long as it is the last type */
+	good(btf__add_func_param(m->btf, "file", list));
+	good(btf__add_func_param(m->btf, "text", text));
+	good(btf__add_func_param(m->btf, NULL, m->u64));
+	good(btf__add_func_param(m->btf, "hooks", hooks));
+	good(btf__add_func_param(m->btf, "fixed", fixed));
+	good(btf__add_func_param(m->btf, "words", words));
+	good(btf__add_func_param(m->btf, NULL, 0));
+	good(btf__add_func(m->btf, "vfs_read", BTF_FUNC_STATIC, read));
+	good(btf__add_func(m->btf, "schedule", BTF_FUNC_STATIC, nothing));
+}
+
 uint8_t *typeinfo_make(const struct typeinfo_form *form, size_t *size_out)
 {
 	struct maker m = { .btf = btf__new_empty(), .form = form };
@@ -672,6 +701,7 @@ uint8_t *typeinfo_make(const struct typeinfo_form *form, size_t *size_out)
 	add_ring(&m);
 	add_messages(&m);
 	add_enums(&m);
+	add_functions(&m);
 	if (!form->no_percpu)
 		add_percpu(&m);
 

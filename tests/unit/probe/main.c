@@ -10,6 +10,7 @@ int main(void)
 	srunner_add_suite(sr, suite_session());
 	srunner_add_suite(sr, suite_records());
 	srunner_add_suite(sr, suite_kernel());
+	srunner_add_suite(sr, suite_fbt());
 	srunner_add_suite(sr, suite_threads());
 	srunner_run_all(sr, CK_ENV);
 

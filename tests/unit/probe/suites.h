@@ -14,6 +14,7 @@ Suite *suite_program(void);
 Suite *suite_session(void);
 Suite *suite_records(void);
 Suite *suite_kernel(void);
+Suite *suite_fbt(void);
 Suite *suite_threads(void);
 
 #define MADE_VCPUS  3u

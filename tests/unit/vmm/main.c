@@ -9,7 +9,9 @@ int main(void)
 	Suite *s = suite_create("vmm");
 
 	suite_add_tcase(s, boot_case());
+	suite_add_tcase(s, breaks_case());
 	suite_add_tcase(s, console_case());
+	suite_add_tcase(s, execute_case());
 	suite_add_tcase(s, fdt_case());
 	suite_add_tcase(s, memory_case());
 	suite_add_tcase(s, pl011_case());

@@ -6,7 +6,9 @@
 #include <check.h>
 
 TCase *boot_case(void);
+TCase *breaks_case(void);
 TCase *console_case(void);
+TCase *execute_case(void);
 TCase *fdt_case(void);
 TCase *memory_case(void);
 TCase *pl011_case(void);

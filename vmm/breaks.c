@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A set of breaks: where each goes, and putting it into the guest's text. */
+#include "vmm/breaks.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/util.h"
+#include "vmm/execute.h"
+
+#define INSN_SIZE 4
+/* BRK, whatever its immediate: Arm ARM (DDI 0487) C6.2 */
+#define BRK	 0xd4200000u
+#define BRK_MASK 0xffe0001fu
+
+static uint32_t *word_of(const struct vmm_breaks_ram *ram, gpa_t at)
+{
+	return (uint32_t *)(void *)(ram->host + (at.a - ram->base));
+}
+
+static void put_word(const struct vmm_breaks_ram *ram, gpa_t at, uint32_t insn)
+{
+	uint32_t *word = word_of(ram, at);
+
+	__atomic_store_n(word, insn, __ATOMIC_RELAXED);
+	// What the guest fetches by another address: CPUs whose instruction cache is indexed by physical
+	// ones see to that, and KVM itself counts on no others where it can choose.
+	__builtin___clear_cache((char *)word, (char *)(word + 1));
+}
+
+static uint32_t get_word(const struct vmm_breaks_ram *ram, gpa_t at)
+{
+	return __atomic_load_n(word_of(ram, at), __ATOMIC_RELAXED);
+}
+
+bool vmm_insn_is_brk(uint32_t insn)
+{
+	return (insn & BRK_MASK) == BRK;
+}
+
+uint32_t vmm_breaks_insn(const struct vmm_break *b, const struct vmm_breaks_ram *ram)
+{
+	return b->is_hardware ? get_word(ram, b->where.at) : b->insn;
+}
+
+static int by_va(const void *a, const void *b)
+{
+	const struct vmm_break *x = a, *y = b;
+
+	return (x->where.va > y->where.va) - (x->where.va < y->where.va);
+}
+
+static enum gs_code check_place(const struct guest_break *b, const struct vmm_breaks_ram *ram,
+				struct gs_error *err)
+{
+	if (b->va % INSN_SIZE || b->at.a % INSN_SIZE)
+		return gs_fail(err, GS_EINVAL, "break at %#" PRIx64 ": no instruction begins there",
+			       b->va);
+	if (!gs_in_range(b->at.a, INSN_SIZE, ram->base, ram->size))
+		return gs_fail(err, GS_EFAULT,
+			       "break at %#" PRIx64 ": guest-physical %#" PRIx64 " is not RAM",
+			       b->va, b->at.a);
+	return GS_OK;
+}
+
+static enum gs_code check_insn(const struct vmm_break *b, struct gs_error *err)
+{
+	if (vmm_insn_is_brk(b->insn))
+		return gs_fail(err, GS_EBUSY,
+			       "break at %#" PRIx64 ": the guest has a breakpoint of its own there",
+			       b->where.va);
+	if (!vmm_can_step(b->insn))
+		return gs_fail(err, GS_ENOTSUP,
+			       "break at %#" PRIx64 ": the instruction there, %#010" PRIx32
+			       ", can be neither executed for the guest nor stepped over",
+			       b->where.va, b->insn);
+	return GS_OK;
+}
+
+/* Copy, check, and read what is in the text. */
+static enum gs_code fill(struct vmm_breaks *b, const struct guest_break_set *set,
+			 const struct vmm_breaks_ram *ram, struct gs_error *err)
+{
+	for (uint32_t i = 0; i < set->count; i++) {
+		enum gs_code rc = check_place(&set->list[i], ram, err);
+		if (rc)
+			return rc;
+		b->list[i].where = set->list[i];
+		b->list[i].insn = get_word(ram, set->list[i].at);
+		rc = check_insn(&b->list[i], err);
+		if (rc)
+			return rc;
+	}
+	qsort(b->list, b->count, sizeof(*b->list), by_va);
+	for (uint32_t i = 1; i < b->count; i++)
+		if (b->list[i].where.va == b->list[i - 1].where.va)
+			return gs_fail(err, GS_EINVAL, "break at %#" PRIx64 ": given twice",
+				       b->list[i].where.va);
+	return GS_OK;
+}
+
+static enum gs_code assign_hardware(struct vmm_breaks *b, uint32_t max, struct gs_error *err)
+{
+	for (uint32_t i = 0; i < b->count; i++) {
+		if (vmm_can_execute(b->list[i].insn))
+			continue;
+		if (b->hardware == max)
+			return gs_fail(err, GS_ENOTSUP,
+				       "break at %#" PRIx64 ": its instruction, %#010" PRIx32
+				       ", needs a hardware breakpoint, and all %" PRIu32
+				       " are in use",
+				       b->list[i].where.va, b->list[i].insn, max);
+		b->list[i].is_hardware = true;
+		b->hardware++;
+	}
+	for (uint32_t i = 0; i < b->count && b->hardware < max; i++) {
+		b->hardware += !b->list[i].is_hardware;
+		b->list[i].is_hardware = true;
+	}
+	return GS_OK;
+}
+
+enum gs_code vmm_breaks_make(const struct guest_break_set *set, const struct vmm_breaks_ram *ram,
+			     uint32_t hardware_max, struct vmm_breaks **breaks_out,
+			     struct gs_error *err)
+{
+	if (set->count > GUEST_BREAKS_MAX)
+		return gs_fail(err, GS_ETOOBIG, "%" PRIu32 " breaks: at most %u at once",
+			       set->count, GUEST_BREAKS_MAX);
+	struct vmm_breaks *b = calloc(1, sizeof(*b) + set->count * sizeof(b->list[0]));
+	if (!b)
+		return gs_fail(err, GS_ENOSPC, "no memory for %" PRIu32 " breaks", set->count);
+	b->on_hit = set->on_hit;
+	b->arg = set->arg;
+	b->count = set->count;
+	enum gs_code rc = fill(b, set, ram, err);
+	if (!rc)
+		rc = assign_hardware(b, hardware_max, err);
+	if (rc) {
+		free(b);
+		return rc;
+	}
+	*breaks_out = b;
+	return GS_OK;
+}
+
+void vmm_breaks_plant(const struct vmm_breaks *b, const struct vmm_breaks_ram *ram)
+{
+	for (uint32_t i = 0; i < b->count; i++)
+		if (!b->list[i].is_hardware)
+			put_word(ram, b->list[i].where.at, GUEST_BREAK_INSN);
+}
+
+uint32_t vmm_breaks_remove(const struct vmm_breaks *b, const struct vmm_breaks_ram *ram)
+{
+	uint32_t overwritten = 0;
+
+	for (uint32_t i = 0; i < b->count; i++) {
+		const struct vmm_break *one = &b->list[i];
+
+		if (one->is_hardware)
+			continue;
+		if (get_word(ram, one->where.at) == GUEST_BREAK_INSN)
+			put_word(ram, one->where.at, one->insn);
+		else
+			overwritten++;
+	}
+	return overwritten;
+}
+
+const struct vmm_break *vmm_breaks_find(const struct vmm_breaks *b, uint64_t va)
+{
+	const struct vmm_break key = { .where.va = va };
+
+	return b ? bsearch(&key, b->list, b->count, sizeof(key), by_va) : NULL;
+}
