@@ -684,7 +684,7 @@ START_TEST(mutated_captures_are_compared_without_harm)
 		compare();
 		compared++;
 	}
-	ck_assert_int_gt(compared, 400);
+	ck_assert_int_gt(compared, ROUNDS(400));
 	free(copy);
 }
 END_TEST

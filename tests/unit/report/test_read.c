@@ -226,7 +226,7 @@ START_TEST(mutated_files_are_read_or_refused_and_shown_without_harm)
 		sample_show_all();
 		shown++;
 	}
-	ck_assert_int_gt(shown, 1500);
+	ck_assert_int_gt(shown, ROUNDS(1500));
 	free(copy);
 }
 END_TEST
