@@ -458,7 +458,7 @@ $ head -c 1048576 /dev/zero >zeros; guestshot attach --core zeros --ram-base 0x4
 code 73
 err guestshot: error: standard output: .*
 
-$ head -c 1048576 /dev/zero >zeros; guestshot attach --core zeros --ram-base 0x40000000 --control s 2>/dev/null & attached=$!; guestshot watch --control s --wait 20s --interval 10ms >out & until grep -q '^Guest ' out; do sleep 0.1; done; kill $attached; wait $!
+$ head -c 1048576 /dev/zero >zeros; guestshot attach --core zeros --ram-base 0x40000000 --control s 2>/dev/null & attached=$!; guestshot watch --control s --wait 20s --interval 10ms >out & until grep -q '^Guest ' out 2>/dev/null; do sleep 0.1; done; kill $attached; wait $!
 code 69
 err guestshot: error: the guest is gone: control socket s: .*
 
