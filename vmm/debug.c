@@ -290,15 +290,27 @@ static enum gs_code op_set(void *priv, const struct guest_break_set *set, struct
 	return rc;
 }
 
+/* The set in force stays until reading_end(); with publish(), in one order for all. NULL: never set */
+static const struct vmm_breaks *reading_begin(struct vmm *vm)
+{
+	atomic_fetch_add(&vm->debug.readers, 1);
+	return atomic_load(&vm->debug.breaks);
+}
+
+static void reading_end(struct vmm *vm)
+{
+	atomic_fetch_sub_explicit(&vm->debug.readers, 1, memory_order_release);
+}
+
 static bool op_original(void *priv, uint64_t va, uint32_t *insn_out)
 {
 	struct vmm *vm = priv;
 
-	atomic_fetch_add(&vm->debug.readers, 1); // see publish()
-	const struct vmm_break *at = vmm_breaks_find(atomic_load(&vm->debug.breaks), va);
+	const struct vmm_break *at = vmm_breaks_find(reading_begin(vm), va);
+
 	if (at)
 		*insn_out = at->insn;
-	atomic_fetch_sub_explicit(&vm->debug.readers, 1, memory_order_release);
+	reading_end(vm);
 	return at;
 }
 
@@ -312,13 +324,12 @@ static void op_counts(void *priv, struct guest_break_counts *counts_out)
 		.overwritten = atomic_load_explicit(&vm->debug.overwritten, memory_order_relaxed),
 	};
 
-	atomic_fetch_add(&vm->debug.readers, 1); // see publish()
-	const struct vmm_breaks *b = atomic_load(&vm->debug.breaks);
+	const struct vmm_breaks *b = reading_begin(vm);
 	if (b) {
 		c.hardware = b->hardware;
 		c.text = b->count - b->hardware;
 	}
-	atomic_fetch_sub_explicit(&vm->debug.readers, 1, memory_order_release);
+	reading_end(vm);
 	*counts_out = c;
 }
 

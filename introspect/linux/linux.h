@@ -889,12 +889,6 @@ static inline bool lnx_wait_has_function(uint32_t kind)
 	return kind == LNX_WAIT_QUEUE || kind == LNX_WAIT_WORK;
 }
 
-/** Whether @p extra of a wait is a descriptor of the thread. */
-static inline bool lnx_wait_has_descriptor(uint32_t kind)
-{
-	return kind >= LNX_WAIT_PIPE && kind <= LNX_WAIT_FILE;
-}
-
 /* The owner word of a rw_semaphore that readers hold (kernel/locking/rwsem.c, 5.10 to 7.3). */
 #define LNX_RWSEM_READER_OWNED UINT64_C(1)
 

@@ -299,10 +299,6 @@ static void make_probe(struct probe_fbt *fbt, const struct point *like, const ch
 	struct point wanted = *like;
 
 	wanted.is_return = is_return;
-	if (probe_find(fbt->provider, module, function, name, &wanted.id)) {
-		renew_point(fbt, &wanted);
-		return;
-	}
 	if (fbt->points == fbt->points_room) {
 		const uint64_t room = fbt->points_room ? fbt->points_room * 2 : 256;
 		struct point *grown = reallocarray(fbt->point, room, sizeof(*grown));
@@ -312,8 +308,12 @@ static void make_probe(struct probe_fbt *fbt, const struct point *like, const ch
 		fbt->point = grown;
 		fbt->points_room = room;
 	}
-	if (!probe_create(fbt->provider, module, function, name, fbt->points, &wanted.id))
+	enum gs_code rc =
+		probe_create(fbt->provider, module, function, name, fbt->points, &wanted.id);
+	if (!rc)
 		fbt->point[fbt->points++] = wanted;
+	else if (rc == GS_EEXIST)
+		renew_point(fbt, &wanted);
 }
 
 static void make_probes(struct probe_fbt *fbt, const struct probe_name *pattern,
