@@ -24,8 +24,12 @@ unit_stackshot_LDFLAGS := $(patsubst %,-Wl$(comma)--wrap=%,$(TRAPPED) $(SEAMS))
 # calls that are there to be seen must not be made into others
 $B/tests/unit/stackshot/test_stopped.o: override CFLAGS += -fno-builtin
 
+unit_CFLAGS_asan := -include tests/unit/marks.h
+unit_CFLAGS_tsan := $(unit_CFLAGS_asan)
+
 define unit_rules
 unit_$(1)_SRCS := $$(wildcard tests/unit/$(1)/*.c)
+$$(unit_$(1)_SRCS:%.c=$$B/%.o): override CFLAGS += $$(unit_CFLAGS_$(FLAVOUR))
 $$B/tests/unit-$(1): $$(unit_$(1)_SRCS:%.c=$$B/%.o) $$B/guestshot.a
 	$$(call say,LD,$$@)
 	@mkdir -p $$(@D)

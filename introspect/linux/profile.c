@@ -177,8 +177,14 @@ static enum gs_code load_file(int fd, const char *path, json_t **root_out, struc
 		return gs_fail(err, GS_EMALFORMED, "profile %s: not a file of up to %d KiB", path,
 			       PROFILE_SIZE_MAX >> 10);
 	}
-	*root_out = json_loadfd(fd, JSON_REJECT_DUPLICATES, &why);
-	close(fd);
+	/* not json_loadfd(), which reads byte by byte */
+	FILE *file = fdopen(fd, "r");
+	if (!file) {
+		close(fd);
+		return gs_fail_errno(err, GS_ENOSPC, errno, "profile %s", path);
+	}
+	*root_out = json_loadf(file, JSON_REJECT_DUPLICATES, &why);
+	fclose(file);
 	if (!*root_out)
 		return gs_fail(err, GS_EMALFORMED, "profile %s: line %d: %s", path, why.line,
 			       why.text);
