@@ -320,6 +320,99 @@ static const struct btl_entry_record *newest_of(const struct btl_book *book,
 	return newest;
 }
 
+static void print_leaks(const struct btl_book *book, const struct btl_counts *c, uint64_t of,
+			const struct cli_book_view *v, FILE *to)
+{
+	json_t *root = v->json ? count_json(c, "stack") : NULL;
+
+	for (uint32_t i = 0; i < shown(v, c->count); i++) {
+		const struct btl_stack_count *s = &c->stack[i];
+
+		if (root) {
+			(void)json_array_append_new(json_object_get(root, "counts"),
+						    json_pack("{s:I, s:o}", "count",
+							      (json_int_t)s->count, "frames",
+							      stack_json(book, s->stack)));
+			continue;
+		}
+		fprintf(to, "%" PRIu64 " of %" PRIu64 "\n", s->count, of);
+		print_stack(book, s->stack, to);
+		fputc('\n', to);
+	}
+	if (root)
+		print_json(root, to);
+}
+
+/* A record, in an order that puts those of an element together, the newest last. */
+struct place {
+	uint64_t element, time_us;
+	uint32_t log, entry;
+};
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	if (x->log != y->log)
+		return x->log < y->log ? -1 : 1;
+	if (x->element != y->element)
+		return x->element < y->element ? -1 : 1;
+	if (x->time_us != y->time_us)
+		return x->time_us < y->time_us ? -1 : 1;
+	return (x->entry > y->entry) - (x->entry < y->entry);
+}
+
+/* A log out of which elements are erased; what is left of one was not. */
+static bool is_erased_from(const struct btl_book *book, const struct cli_book_view *v, uint32_t log)
+{
+	return book->log[log].kind == BTL_LOG_HASH &&
+	       (v->filter.log == BTL_NONE || v->filter.log == log);
+}
+
+static void count_record(const struct btl_book *book, const struct btl_entry_record *e,
+			 struct btl_stack_count *count, struct btl_counts *c)
+{
+	count[e->stack].count++;
+	c->records++;
+	c->cut += book->stack[e->stack].flags & BTL_STACK_CUT;
+}
+
+/* The newest record of each element that was not erased. @return false: out of memory */
+static bool count_left(const struct btl_book *book, const struct cli_book_view *v,
+		       struct btl_stack_count *count, struct btl_counts *c)
+{
+	GS_FREE struct place *place = gs_array_alloc(gs_max(book->entries, 1), sizeof(*place));
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; place && i < book->entries; i++) {
+		const struct btl_entry_record *e = &book->entry[i];
+
+		if (is_erased_from(book, v, e->log) && passes(&v->filter, e))
+			place[n++] = (struct place){ e->element, e->time_us, e->log, i };
+	}
+	if (n)
+		qsort(place, n, sizeof(*place), compare_places);
+	for (uint32_t i = 0; i < n; i++) {
+		if (i + 1 < n && place[i].log == place[i + 1].log &&
+		    place[i].element == place[i + 1].element)
+			continue;
+		count_record(book, &book->entry[place[i].entry], count, c);
+	}
+	return place;
+}
+
+static void count_given(const struct btl_book *book, const struct cli_book_view *v,
+			const uint64_t *elements, size_t n, struct btl_stack_count *count,
+			struct btl_counts *c)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct btl_entry_record *e = newest_of(book, v, elements[i]);
+
+		if (e)
+			count_record(book, e, count, c);
+	}
+}
+
 static int compare_counts(const void *a, const void *b)
 {
 	const struct btl_stack_count *x = a, *y = b;
@@ -327,6 +420,24 @@ static int compare_counts(const void *a, const void *b)
 	if (x->count != y->count)
 		return x->count > y->count ? -1 : 1;
 	return (x->stack > y->stack) - (x->stack < y->stack);
+}
+
+bool cli_book_can_leak(const struct btl_book *book, const struct cli_book_view *v)
+{
+	for (uint32_t i = 0; i < book->logs; i++)
+		if (is_erased_from(book, v, i))
+			return true;
+	return false;
+}
+
+uint64_t cli_book_missing(const struct btl_book *book, const struct cli_book_view *v)
+{
+	uint64_t missing = 0;
+
+	for (uint32_t i = 0; i < book->logs; i++)
+		if (is_erased_from(book, v, i))
+			missing += book->log[i].overwritten + book->log[i].dropped;
+	return missing;
 }
 
 enum gs_code cli_book_leaks(const struct btl_book *book, const uint64_t *elements, size_t n,
@@ -340,32 +451,15 @@ enum gs_code cli_book_leaks(const struct btl_book *book, const uint64_t *element
 		return gs_fail(err, GS_ENOSPC, "out of memory");
 	for (uint32_t i = 0; i < book->stacks; i++)
 		count[i].stack = i;
-	for (size_t i = 0; i < n; i++) {
-		const struct btl_entry_record *e = newest_of(book, v, elements[i]);
-
-		if (e) {
-			count[e->stack].count++;
-			c.records++;
-		}
-	}
+	if (n)
+		count_given(book, v, elements, n, count, &c);
+	else if (!count_left(book, v, count, &c))
+		return gs_fail(err, GS_ENOSPC, "out of memory");
 	qsort(count, book->stacks, sizeof(*count), compare_counts);
 	while (c.count < book->stacks && count[c.count].count)
 		c.count++;
-	json_t *root = v->json ? count_json(&c, "stack") : NULL;
-	for (uint32_t i = 0; i < shown(v, c.count); i++) {
-		if (root) {
-			(void)json_array_append_new(json_object_get(root, "counts"),
-						    json_pack("{s:I, s:o}", "count",
-							      (json_int_t)count[i].count, "frames",
-							      stack_json(book, count[i].stack)));
-			continue;
-		}
-		fprintf(to, "%" PRIu64 " of %zu\n", count[i].count, n);
-		print_stack(book, count[i].stack, to);
-		fputc('\n', to);
-	}
-	if (root)
-		print_json(root, to);
+	c.stack = count;
+	print_leaks(book, &c, n ? n : c.records, v, to);
 	*n_known_out = (size_t)c.records;
 	return GS_OK;
 }

@@ -65,11 +65,13 @@ enum {
 
 static const struct argp_option options[] = {
 	{ "by", KEY_BY, "WHAT", 0, "top: stack (default), function or operation", 1 },
-	{ "log", KEY_LOG, "NAME", 0, "Only this log: threads or samples", 1 },
+	{ "log", KEY_LOG, "NAME", 0, "Only this log: threads, samples or probes", 1 },
 	{ "op", KEY_OP, "NAME", 0, "Only this operation: running, sleeping, uninterruptible …", 1 },
 	{ "since", KEY_SINCE, "DURATION", 0, "Only records of the last so long", 1 },
 	{ "max", KEY_MAX, "NUMBER", 0, "Show so many (default: 20; 0: all)", 1 },
-	{ "element", KEY_ELEMENT, "ADDRESS", 0, "leaks: an element (a task, an object); repeat",
+	{ "element", KEY_ELEMENT, "ADDRESS", 0,
+	  "leaks: an element (a task, an object); repeat. "
+	  "Default: all that were recorded and not erased",
 	  1 },
 	{ "merge", KEY_MERGE, "HOW", 0, "Several files: auto (default), build or name", 1 },
 	{ "json", KEY_JSON, NULL, 0, "JSON instead of text", 1 },
@@ -158,8 +160,6 @@ static error_t parse_end(const struct btlog_options *o, struct argp_state *state
 		argp_error(state, "of what? --control PATH, or saved files");
 	else if (o->action == ACTION_SAVE && !o->output)
 		argp_error(state, "where to? -o FILE is missing");
-	else if (o->action == ACTION_LEAKS && !o->elements)
-		argp_error(state, "leaks of what? --element ADDRESS is missing");
 	else
 		return 0;
 	return EINVAL;
@@ -323,11 +323,35 @@ static int save_book(const struct btlog_options *o, const struct btl_book *book)
 	return CLI_EXIT_OK;
 }
 
+static int leaks(const struct btlog_options *o, const struct btl_book *book)
+{
+	struct gs_error err = { 0 };
+	size_t known = 0;
+
+	if (!o->elements && !cli_book_can_leak(book, &o->view)) {
+		gs_log(GS_LOG_ERROR,
+		       "leaks of what? From %s nothing is erased: name elements with "
+		       "--element ADDRESS, or look at the log \"probes\"",
+		       o->log ? o->log : "these logs");
+		return CLI_EXIT_NO_INPUT;
+	}
+	if (cli_book_leaks(book, o->element, o->elements, &o->view, stdout, &known, &err))
+		return cli_error(&err);
+	const uint64_t missing = cli_book_missing(book, &o->view);
+	if (known < o->elements)
+		gs_log(GS_LOG_WARNING, "of %zu elements no record is there", o->elements - known);
+	if (missing)
+		gs_log(GS_LOG_WARNING,
+		       "%" PRIu64 " records were lost for want of room: their elements "
+		       "are not counted",
+		       missing);
+	return CLI_EXIT_OK;
+}
+
 static int look(struct btlog_options *o)
 {
 	struct btl_book book = { 0 };
 	struct gs_error err = { 0 };
-	size_t known = 0;
 	int code = o->remote.control ? book_remote(o, &book) : book_files(o, &book);
 
 	if (!code && o->action != ACTION_SAVE)
@@ -338,13 +362,8 @@ static int look(struct btlog_options *o)
 		cli_book_show(&book, &o->view, stdout);
 	else if (!code && o->action == ACTION_TOP && cli_book_top(&book, &o->view, stdout, &err))
 		code = cli_error(&err);
-	else if (!code && o->action == ACTION_LEAKS) {
-		if (cli_book_leaks(&book, o->element, o->elements, &o->view, stdout, &known, &err))
-			code = cli_error(&err);
-		else if (known < o->elements)
-			gs_log(GS_LOG_WARNING, "of %zu elements no record is there",
-			       o->elements - known);
-	}
+	else if (!code && o->action == ACTION_LEAKS)
+		code = leaks(o, &book);
 	btl_book_deinit(&book);
 	return code;
 }

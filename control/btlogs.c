@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/util.h"
@@ -112,6 +113,22 @@ void ctl_btlogs_observe(struct ctl_btlogs *b,
 	if (observer && b->state.k)
 		observer(arg, &b->state);
 	pthread_mutex_unlock(&b->lock);
+}
+
+void ctl_btlogs_look(struct ctl_btlogs *b)
+{
+	pthread_mutex_lock(&b->lock);
+	if (b->state.k && lnx_kernel_is_current(b->state.k, b->g)) {
+		forget_code(&b->state);
+		ctl_code_look(b->state.code);
+	}
+	pthread_mutex_unlock(&b->lock);
+}
+
+void ctl_btlogs_give_way(void)
+{
+	/* as long as it takes to wake a thread */
+	nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
 }
 
 /* --- captures ------------------------------------------------------------------------------------
@@ -298,7 +315,8 @@ static enum gs_code take_book(struct btlogs_state *s, struct btl_log *const *log
 		any |= !rc;
 	}
 	return any ? GS_OK
-		   : gs_fail(err, GS_ENOENT, "nothing is in it yet: take a capture, or sample");
+		   : gs_fail(err, GS_ENOENT,
+			     "nothing is in it: take a capture, sample, or trace with record()");
 }
 
 enum gs_code ctl_btlogs_save(struct ctl_btlogs *b, const char *log, uint8_t **data_out,

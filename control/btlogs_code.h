@@ -6,8 +6,8 @@
 /*
  * A log has addresses, and what is at an address outside of the kernel's image changes while the guest runs.
  * So all that is known of it is put together: a capture says which modules and programs its frames lie in,
- * and their lists are read with each capture, once a second while vCPUs are sampled, when a sample lies where
- * nothing is known to be, and when a log is read. A place in which all of these saw one and the same module or
+ * and their lists are read with each capture, once a second while vCPUs are sampled or there is a session of tracing,
+ * when a sample lies where nothing is known to be, and when a log is read. A place in which all of these saw one and the same module or
  * program has names, if it is still there when the log is read. A place that several have had, one after the
  * other, and one that was met before it was known has none.
  */

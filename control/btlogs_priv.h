@@ -53,6 +53,15 @@ GS_MUST_USE enum gs_code ctl_btlogs_ready_locked(struct ctl_btlogs *b, struct gs
 void ctl_btlogs_observe(struct ctl_btlogs *b,
 			void (*observer)(void *arg, const struct btlogs_state *state), void *arg);
 
+/** See which modules and programs there are now, so that what is recorded meanwhile has names when it is read. */
+void ctl_btlogs_look(struct ctl_btlogs *b);
+
+/**
+ * A pause for a thread that takes the lock again and again, without which nobody else would have it: rounds that
+ * take longer than their period follow each other at once. The lock is not held.
+ */
+void ctl_btlogs_give_way(void);
+
 /** Frames of a kernel stack as btlog has them; at most LNX_FRAMES_MAX. @return how many */
 uint32_t ctl_btlogs_frames(const uint64_t *address, const uint8_t *kind, uint32_t count,
 			   uint64_t *frames_out);

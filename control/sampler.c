@@ -216,6 +216,7 @@ static void *sampler_main(void *arg)
 		pthread_mutex_unlock(&b->sampler_lock);
 		s->add = (struct ctl_sample_stats){ 0 };
 		enum gs_code rc = sample_round(s, &err);
+		ctl_btlogs_give_way();
 		pthread_mutex_lock(&b->sampler_lock);
 		count_locked(&b->stats, &s->add);
 		b->stats.run_ns = gs_clock_ns() - start;

@@ -28,16 +28,17 @@ struct trace_rate {
 	bool is_tick;
 	uint32_t id;	  /* 0: not enabled */
 	uint64_t next_ns; /* when it is due */
-	uint64_t late;	  /* times that came too late to be taken, since it was enabled */
+	uint64_t due;	  /* times that it was, since it was enabled */
+	uint64_t late;	  /* of these, times that came too late to be taken */
 };
 
-/* What of these is due: ids, and how many times each had passed unused (arg0). */
+/* What of these is due: ids, how many times each had passed unused (arg0), and how often it was due (arg1). */
 struct trace_due {
 	uint32_t count, profiles;
 	struct {
 		uint32_t id;
 		bool is_tick;
-		uint64_t late;
+		uint64_t late, due;
 	} probe[TRACE_RATES_MAX];
 };
 

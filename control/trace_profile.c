@@ -62,7 +62,8 @@ static void provide(void *arg, const struct probe_name *pattern)
 	const uint32_t key = t->rates;
 	const bool room = key < TRACE_RATES_MAX;
 	if (room)
-		t->rate[t->rates++] = (struct trace_rate){ period_ns, is_tick, 0, 0, 0 };
+		t->rate[t->rates++] =
+			(struct trace_rate){ .period_ns = period_ns, .is_tick = is_tick };
 	pthread_mutex_unlock(&t->lock);
 	/* without room, or memory, it matches nothing, which the answer says */
 	if (room)
@@ -77,7 +78,7 @@ static enum gs_code enable(void *arg, uint64_t key, uint32_t id, struct gs_error
 	(void)err;
 	pthread_mutex_lock(&t->lock);
 	rate->next_ns = gs_clock_ns() + rate->period_ns;
-	rate->late = 0;
+	rate->due = rate->late = 0;
 	rate->id = id;
 	pthread_cond_signal(&t->wake);
 	pthread_mutex_unlock(&t->lock);
@@ -111,10 +112,11 @@ static void fire_profiles(struct ctl_trace *t, const struct trace_due *due, uint
 	for (uint32_t i = 0; i < due->count; i++)
 		if (!due->probe[i].is_tick)
 			probe_fire(t->e, due->probe[i].id,
-				   &(struct probe_context){ .vcpu = vcpu,
-							    .regs = regs,
-							    .args = { due->probe[i].late },
-							    .arg_count = 1 });
+				   &(struct probe_context){
+					   .vcpu = vcpu,
+					   .regs = regs,
+					   .args = { due->probe[i].late, due->probe[i].due },
+					   .arg_count = 2 });
 }
 
 /* The vCPU is stopped. An idle one executes nothing. */
@@ -184,8 +186,9 @@ static void fire_ticks(struct ctl_trace *t, const struct trace_due *due)
 	for (uint32_t i = 0; i < due->count; i++)
 		if (due->probe[i].is_tick)
 			probe_fire(t->e, due->probe[i].id,
-				   &(struct probe_context){ .args = { due->probe[i].late },
-							    .arg_count = 1 });
+				   &(struct probe_context){
+					   .args = { due->probe[i].late, due->probe[i].due },
+					   .arg_count = 2 });
 }
 
 /* --- the thread ----------------------------------------------------------------------------------
@@ -206,9 +209,11 @@ static uint64_t take_due_locked(struct ctl_trace *t, uint64_t now_ns, struct tra
 			const uint64_t late = (now_ns - r->next_ns) / r->period_ns;
 
 			r->late += late;
+			r->due += late + 1;
 			r->next_ns += (late + 1) * r->period_ns;
 			due_out->probe[due_out->count].id = r->id;
 			due_out->probe[due_out->count].is_tick = r->is_tick;
+			due_out->probe[due_out->count].due = r->due;
 			due_out->probe[due_out->count++].late = r->late;
 			due_out->profiles += !r->is_tick;
 		}
@@ -229,6 +234,7 @@ static void *thread_main(void *arg)
 		const uint64_t now_ns = gs_clock_ns();
 		const uint64_t next_ns = gs_min(take_due_locked(t, now_ns, due), deadman_ns);
 		const bool look = now_ns >= deadman_ns;
+		const bool traced = !LIST_EMPTY(&t->sessions);
 
 		if (!due->count && !look) {
 			const struct timespec until = { .tv_sec = (time_t)(next_ns / GS_NS_PER_SEC),
@@ -240,10 +246,14 @@ static void *thread_main(void *arg)
 		}
 		pthread_mutex_unlock(&t->lock);
 		fire_ticks(t, due);
-		if (due->profiles)
+		if (due->profiles) {
 			profile(t, due);
+			ctl_btlogs_give_way();
+		}
 		if (look) {
 			probe_engine_deadman(t->e);
+			if (traced && t->btlogs)
+				ctl_btlogs_look(t->btlogs);
 			deadman_ns = gs_clock_ns() + GS_NS_PER_SEC;
 		}
 		pthread_mutex_lock(&t->lock);

@@ -99,7 +99,7 @@ $(SYSROOT)/.complete:
 	$(call say,FETCH,$(SYSROOT))
 	$(Q)tests/testbed/sysroot $(SYSROOT_PACKAGES)
 
-$T/bin/workload: $(addprefix tests/guest/,workload.c waits.c kinds.c listing.c mix.c calls.c count.c bpf.c workload.h) $(SYSROOT)/.complete
+$T/bin/workload: $(addprefix tests/guest/,workload.c waits.c kinds.c listing.c mix.c calls.c count.c leak.c bpf.c workload.h) $(SYSROOT)/.complete
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
 	$(Q)$(ARM64_CC) -std=gnu17 -O2 -Wall -Wextra -Werror -I. -static -pthread -o $@ $(filter %.c,$^) -lz
@@ -125,6 +125,13 @@ $T/kernels/%: $(SYSROOT)/.complete
 	$(call say,FETCH,$@)
 	$(Q)tests/testbed/kernel $* $(KERNEL_$*)
 
+# modules of our own for the cloud kernel, as initramfs to append to the test guest's
+MODULES := leak
+
+$T/modules/%.cpio: $(wildcard tests/modules/*/*) tests/testbed/module $(SYSROOT)/.complete
+	$(call say,BUILD,$@)
+	$(Q)tests/testbed/module $* $@
+
 # memory dumps of guests with some 200, 2,000 and 10,000 threads, and what the guests said of them
 DUMP_SIZES := small medium large
 DUMP_KINDS := core kdump ram
@@ -134,7 +141,7 @@ $T/dumps/%.made: tests/bench/make-dumps $T/guest.cpio $T/kernels/cloud
 	$(Q)$< $(@D) $*
 	$(Q)touch $@
 
-.PRECIOUS: $T/bin/% $T/kernels/% $T/dumps/%.made
+.PRECIOUS: $T/bin/% $T/kernels/% $T/modules/%.cpio $T/dumps/%.made
 
 TESTBED_PARTS := $T/guest.cpio $T/host.cpio $T/kernels/cloud
 
@@ -147,7 +154,7 @@ sysroot: $(SYSROOT)/.complete ## fetch the ARM64 packages that a cross build and
 
 .PHONY: testbed
 testbed: ## build what an emulated ARM64 host and its test guests need (see tests/testbed)
-	+$(Q)$(SUBMAKE) testbed-parts
+	+$(Q)$(SUBMAKE) testbed-parts $(MODULES:%=$T/modules/%.cpio)
 	+$(Q)$(SUBMAKE) ARCH=aarch64 FLAVOUR=release all
 
 .PHONY: testbed-parts
@@ -202,7 +209,7 @@ unit-build:
 
 .PHONY: e2e-build
 e2e-build:
-	+$(Q)$(SUBMAKE) testbed-parts $T/kernels/full FLAVOUR=release all dump-workers steps-program
+	+$(Q)$(SUBMAKE) testbed-parts $T/kernels/full $(MODULES:%=$T/modules/%.cpio) FLAVOUR=release all dump-workers steps-program
 	+$(Q)$(SUBMAKE) ARCH=aarch64 FLAVOUR=release all
 	+$(Q)$(SUBMAKE) FLAVOUR=asan UNIT_SUITES=guest unit-programs all
 	+$(Q)$(SUBMAKE) FLAVOUR=debug UNIT_SUITES=qemu unit-programs
@@ -322,10 +329,10 @@ soak-btlog: ## long: random operations on a backtrace library beside a model of 
 # a known mix of work at the rate and for the time that people sample; no more vCPUs than the emulated host has CPUs
 .PHONY: soak-sampling
 soak: soak-sampling
-soak-sampling: ## long: shares of a known mix from 60 s of samples at 99 Hz
+soak-sampling: ## long: shares of a known mix from 60 s of samples, and 60 s of a trace, at 99 Hz
 	$(Q)tools/deps build demo test
 	$(Q)$(MAKE) --no-print-directory e2e-build
-	$(Q)E2E_SETTINGS="SAMPLE_SECONDS=60 SAMPLE_HZ=99 SAMPLE_CPUS=2" tests/run-suites $(BUILD)/tests/logs \
+	$(Q)E2E_SETTINGS="SAMPLE_SECONDS=60 SAMPLE_HZ=99 SAMPLE_CPUS=2 TRACE_SECONDS=60 TRACE_HZ=99" tests/run-suites $(BUILD)/tests/logs \
 	  'soak-sampling=tests/e2e/run $(BUILD)/tests/soak-sampling sampling'
 
 # of a guest in which locks are fought for, and always let go

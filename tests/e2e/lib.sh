@@ -60,14 +60,19 @@ module_of() { # KERNEL
 	echo "modules/$1.modules.cpio"
 }
 
+# A module of our own that the next guest has: one of those that the case's head asks for.
+guest_module=''
+
 # Start guestshot with the test guest; its console is $out/$guest_name.console.
 guest_start() { # NAME KERNEL APPEND [OPTION of guestshot run]...
 	guest_name=$1 kernel=$2 append=$3 initrd=$GUEST
 	shift 3
-	if [ -e "$(module_of "$kernel")" ]; then
+	for more in "$(module_of "$kernel")" "modules/$guest_module.cpio"; do
+		[ -e "$more" ] || continue
+		cat "$initrd" "$more" >"$work/initrd.more"
 		initrd=$work/initrd
-		cat "$GUEST" "$(module_of "$kernel")" >"$initrd"
-	fi
+		mv "$work/initrd.more" "$initrd"
+	done
 	console=$out/$guest_name.console errors=$out/$guest_name.errors
 	: >"$console"
 	exec 3>&- # of an earlier guest

@@ -12,18 +12,12 @@
 #include <unistd.h>
 
 #define FIFO_MAX 99 // MAX_RT_PRIO - 1 in the kernel
-#define CPUS_MAX 64
 
-// A process on each CPU; nothing else in the guest makes this call. @return wrong results
-static int count_on(int cpu, long calls)
+// Nothing else in the guest makes this call. @return wrong results
+static int count_part(long calls)
 {
-	cpu_set_t one;
 	int wrong = 0;
 
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	if (sched_setaffinity(0, sizeof(one), &one))
-		die("count: sched_setaffinity");
 	for (long i = 0; i < calls; i++)
 		wrong += syscall(SYS_sched_get_priority_max, SCHED_FIFO) != FIFO_MAX;
 	return wrong;
@@ -31,22 +25,8 @@ static int count_on(int cpu, long calls)
 
 void count_calls(long calls)
 {
-	int cpus = (int)sysconf(_SC_NPROCESSORS_ONLN), wrong = 0, status;
-	pid_t pid[CPUS_MAX];
+	int cpus, wrong = on_each_cpu("w_count", count_part, calls, &cpus);
 
-	if (cpus > CPUS_MAX)
-		cpus = CPUS_MAX;
-	for (int cpu = 0; cpu < cpus; cpu++) {
-		pid[cpu] = child_start("w_count");
-		// the first ones make one more, so that it is as many as were asked for
-		if (pid[cpu] == 0)
-			_exit(count_on(cpu, calls / cpus + (cpu < calls % cpus)) != 0);
-	}
-	for (int cpu = 0; cpu < cpus; cpu++) {
-		if (waitpid(pid[cpu], &status, 0) != pid[cpu])
-			die("count: waitpid");
-		wrong += status != 0;
-	}
 	printf("COUNT %ld on %d wrong %d\n", calls, cpus, wrong);
 }
 

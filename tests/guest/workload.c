@@ -29,6 +29,7 @@
 #define THREAD_STACK (64 << 10)
 #define SPIN_BYTES   (8 << 20)
 #define CROWD_MAX    100000 // threads
+#define CPUS_MAX     64
 
 // What the listing says of us; -1: no spinner of this kind.
 static struct testimony self = { .spin_user_cpu = -1, .spin_kernel_cpu = -1 };
@@ -184,6 +185,30 @@ static void pin(int cpu)
 	CPU_SET(cpu, &set);
 	if (sched_setaffinity(0, sizeof(set), &set))
 		die("sched_setaffinity");
+}
+
+int on_each_cpu(const char *name, int (*run)(long part), long things, int *cpus_out)
+{
+	int cpus = (int)sysconf(_SC_NPROCESSORS_ONLN), failed = 0, status;
+	pid_t pid[CPUS_MAX];
+
+	if (cpus > CPUS_MAX)
+		cpus = CPUS_MAX;
+	for (int cpu = 0; cpu < cpus; cpu++) {
+		pid[cpu] = child_start(name);
+		if (pid[cpu])
+			continue;
+		pin(cpu);
+		// the first ones do one more, so that it is as many as were asked for
+		_exit(run(things / cpus + (cpu < things % cpus)) != 0);
+	}
+	for (int cpu = 0; cpu < cpus; cpu++) {
+		if (waitpid(pid[cpu], &status, 0) != pid[cpu])
+			die(name);
+		failed += status != 0;
+	}
+	*cpus_out = cpus;
+	return failed;
 }
 
 static void *spin_user(void *arg)
@@ -416,6 +441,8 @@ static void obey(char *line)
 			mix_report(arg);
 	} else if (!strcmp(word, "count")) {
 		count_calls(arg ? atol(arg) : 0);
+	} else if (!strcmp(word, "leak")) {
+		leak_rounds(arg ? atol(arg) : 0);
 	} else if (!strcmp(word, "trap")) {
 		trap_self();
 	} else if (!strcmp(word, "bpf")) {

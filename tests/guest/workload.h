@@ -16,6 +16,9 @@ pid_t child_start(const char *name);
 // Kill a child, if there is one.
 void child_end(pid_t *pid);
 
+// A process on each CPU does its part of so many things. @return how many processes did not return 0
+int on_each_cpu(const char *name, int (*run)(long part), long things, int *cpus_out);
+
 // --- waits.c
 
 _Noreturn void sleep_forever(void);
@@ -70,6 +73,11 @@ void mix_report(const char *id);
 void count_calls(long calls);
 // Run into a breakpoint, and say whether that was noticed.
 void trap_self(void);
+
+// --- leak.c
+
+// Have the module leak so many times, and print what it says of it; 0: it is loaded, and no more.
+void leak_rounds(long rounds);
 
 // --- bpf.c
 

@@ -25,6 +25,9 @@ apt_update() {
 apt_use() { # SUITE
 	apt_root=$(realpath -m "$testbed/apt-$1")
 	mkdir -p "$apt_root"/{state/lists/partial,cache/archives/partial}
+	# make runs several scripts at once; the lock is held until the script ends, or is about another suite
+	exec 9>"$apt_root/lock"
+	flock 9
 	: >>"$apt_root/status"
 	apt_sources "$1" >"$apt_root/sources.list"
 	compgen -G "$apt_root/state/lists/*Packages*" >/dev/null || apt_update "$1"

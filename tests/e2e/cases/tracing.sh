@@ -1,13 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=sh disable=SC2154
-# Probes on a guest that does a known mix of work: time, vCPUs' exits, sessions that vanish.
+# Probes on a guest with a module that leaks, and on one that does a known mix of work: time, vCPUs' exits, sessions that
+# vanish. tracing.check judges what was found of the leak.
 # kernels: cloud
-# time: 200
+# modules: leak
+# time: 240
 # shellcheck source=e2e/lib.sh
 . ./lib.sh
 
+guest_module=leak
 guest_start tracing cloud '' --cpus 2 --memory 512M --control "$ctl"
 await READY
+
+# what is allocated is recorded, what is freed is erased; the module is there before, so that its functions have names
+ask 'leak 0' 'LEAK END 0'
+guestshot trace --control "$ctl" --json 'session:::begin { trace("begins") };
+	fbt::kmem_cache_alloc:return /comm == "w_leak" && arg1 != 0/ { record(arg1, 0) };
+	fbt::kmem_cache_free:entry { erase(arg1) }' >"$out/leaks.trace" 2>"$out/leaks.errors" &
+tracer=$!
+tries=600
+until grep -q begins "$out/leaks.trace"; do
+	tries=$((tries - 1))
+	[ $tries -gt 0 ] && kill -0 $tracer 2>/dev/null || give_up 'allocations are traced' "$(cat "$out/leaks.errors")"
+	sleep 0.1
+done
+ask "leak ${LEAK_ROUNDS:-2500}" "LEAK END ${LEAK_ROUNDS:-2500}"
+kill -INT $tracer
+that 'a trace of allocations ends' wait $tracer
+free_of 'no allocation is missing' 'dropped' "$out/leaks.errors"
+that 'leaks are found' guestshot btlog leaks --log probes --control "$ctl"
+cp "$work/that" "$out/leaks.txt"
+guestshot btlog leaks --log probes --max 0 --json --control "$ctl" >"$out/leaks.json"
+
 say 'mix on'
 await 'MIX on'
 

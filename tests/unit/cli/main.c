@@ -18,6 +18,7 @@ int main(void)
 	srunner_add_suite(sr, suite_artifacts());
 	srunner_add_suite(sr, suite_junit());
 	srunner_add_suite(sr, suite_trace_view());
+	srunner_add_suite(sr, suite_book_view());
 	srunner_run_all(sr, CK_ENV);
 
 	int failed = srunner_ntests_failed(sr);

@@ -16,5 +16,6 @@ Suite *suite_outcome(void);
 Suite *suite_artifacts(void);
 Suite *suite_junit(void);
 Suite *suite_trace_view(void);
+Suite *suite_book_view(void);
 
 #endif

@@ -216,6 +216,53 @@ START_TEST(time_fires)
 }
 END_TEST
 
+/* Sums of what vCPU 0 handed over, by aggregation: a count, then what is least and most of arg0 and arg1. */
+struct firings {
+	json_int_t count, least[2], most[2];
+};
+
+static void add_firings(struct firings *f)
+{
+	json_t *o = json_loads(ask(&a, "agg-snap", "\"vcpu\":0"), 0, NULL), *entry;
+	size_t i;
+
+	json_array_foreach(json_object_get(json_object_get(o, "return"), "entries"), i, entry)
+	{
+		const json_int_t id = json_integer_value(json_object_get(entry, "aggregation"));
+		const json_int_t n = json_integer_value(json_object_get(entry, "value"));
+
+		if (id == 1)
+			f->count += n;
+		else if (id < 4)
+			f->least[id - 2] = gs_min(f->least[id - 2], n);
+		else
+			f->most[id - 4] = gs_max(f->most[id - 4], n);
+	}
+	json_decref(o);
+}
+
+/* Whatever the machine does meanwhile. */
+START_TEST(what_fires_and_what_is_late_was_due)
+{
+	struct firings f = { .least = { INT64_MAX, INT64_MAX } };
+
+	begin();
+	assert_has(ask(&a, "enable",
+		       "\"program\":\"profile-1000 /vcpu == 0/ { count(); min(arg0); min(arg1);"
+		       "max(arg0); max(arg1) }\""),
+		   "\"matched\": 1");
+	assert_has(ask(&a, "go", ""), "\"vcpu\": 0");
+	while (f.count < 20)
+		add_firings(&f);
+	assert_has(ask(&a, "stop", ""), "\"vcpu\": 0");
+	add_firings(&f);
+	add_firings(&f);
+	ck_assert_int_eq(f.count + f.most[0] - f.least[0], f.most[1] - f.least[1] + 1);
+	served_wait_stops(&s, 0);
+	end();
+}
+END_TEST
+
 START_TEST(events_are_told)
 {
 	begin();
@@ -364,6 +411,7 @@ Suite *suite_trace(void)
 	tcase_add_test(t, what_there_is_is_told);
 	tcase_add_test(t, wrong_arguments_are_refused);
 	tcase_add_test(t, time_fires);
+	tcase_add_test(t, what_fires_and_what_is_late_was_due);
 	tcase_add_test(t, events_are_told);
 	tcase_add_test(t, stackshots_are_taken);
 	tcase_add_test(t, anything_is_answered);
