@@ -384,7 +384,7 @@ static void add_store(const struct probe_session *s, uint32_t vcpu, struct probe
 	struct probe_lane *lane = &s->e->lane[vcpu];
 	const struct probe_store *store = &s->store[vcpu];
 
-	pthread_mutex_lock(&lane->lock);
+	probe_lane_lock(lane);
 	for (uint32_t i = 0; i < 2; i++) {
 		status->drops += store->half[i].drops;
 		status->errors += store->half[i].errors;
