@@ -32,6 +32,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "introspect/btlog/book.h"
 #include "introspect/btlog/btlog.h"
 #include "introspect/guest/guest.h"
 #include "introspect/linux/linux.h"
@@ -81,6 +82,13 @@ struct probe_world {
 	const struct lnx_kernel *kernel;
 	struct btl_library *library;
 	struct btl_log *log; /* where record() goes, and erase(); a hash log */
+	/**
+	 * The function at an address outside of the kernel's image, as it is now. Called by
+	 * probe_session_buffer() and probe_session_aggregates() alone, so that who calls these sees to
+	 * whatever lock it needs. NULL: such addresses have no names
+	 */
+	bool (*name)(void *arg, uint64_t address, struct btl_name *name_out);
+	void *arg; /* of name() */
 };
 
 /**
