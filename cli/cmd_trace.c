@@ -108,7 +108,7 @@ struct trace {
 	struct ctl_client *client;
 	struct cli_trace_view view;
 	uint64_t vcpus;
-	uint64_t drops, aggregation_drops, errors;
+	uint64_t drops, aggregation_drops, errors, gone;
 };
 
 /* @param arguments taken @return exit code */
@@ -284,6 +284,13 @@ static int look(struct trace *t, bool *over_out)
 	t->drops = cli_answer_number(answer, "drops");
 	t->aggregation_drops = cli_answer_number(answer, "aggregation_drops");
 	t->errors = cli_answer_number(answer, "errors");
+	const uint64_t gone = cli_answer_number(answer, "gone");
+	if (gone > t->gone)
+		gs_log(GS_LOG_WARNING,
+		       "%" PRIu64 " of %" PRIu64 " enabled probes are gone, with the module or the "
+		       "kernel that they were of",
+		       gone, cli_answer_number(answer, "enabled"));
+	t->gone = gone;
 	*over_out = json_is_true(json_object_get(answer, "exiting")) ||
 		    json_is_true(json_object_get(answer, "killed"));
 	if (json_is_true(json_object_get(answer, "killed")))

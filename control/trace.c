@@ -436,15 +436,15 @@ static enum gs_code do_status(struct call *c)
 		rc = probe_session_status(s->s, &st, c->err);
 	if (rc)
 		return rc;
-	return answered(c,
-			json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b}",
-				  "session", (json_int_t)probe_session_id(s->s), "state",
-				  probe_state_name(st.state), "drops", (json_int_t)st.drops,
-				  "aggregation_drops", (json_int_t)st.aggregation_drops, "errors",
-				  (json_int_t)st.errors, "stack_drops", (json_int_t)st.stack_drops,
-				  "filled", (json_int_t)st.filled, "enabled",
-				  (json_int_t)st.enabled, "clauses", (json_int_t)st.clauses,
-				  "exiting", (int)st.exiting, "killed", (int)st.killed));
+	return answered(c, json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b}",
+				     "session", (json_int_t)probe_session_id(s->s), "state",
+				     probe_state_name(st.state), "drops", (json_int_t)st.drops,
+				     "aggregation_drops", (json_int_t)st.aggregation_drops,
+				     "errors", (json_int_t)st.errors, "stack_drops",
+				     (json_int_t)st.stack_drops, "filled", (json_int_t)st.filled,
+				     "enabled", (json_int_t)st.enabled, "gone", (json_int_t)st.gone,
+				     "clauses", (json_int_t)st.clauses, "exiting", (int)st.exiting,
+				     "killed", (int)st.killed));
 }
 
 static enum gs_code do_close(struct call *c)

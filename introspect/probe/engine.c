@@ -218,6 +218,13 @@ void probe_provide_locked(struct probe_engine *e, const struct probe_pattern *pa
 	}
 }
 
+void probe_look_locked(struct probe_engine *e)
+{
+	for (uint32_t i = 0; i < e->providers; i++)
+		if (e->provider[i].ops->look)
+			e->provider[i].ops->look(e->provider[i].arg);
+}
+
 /* The engine's own: what is fired for one session, when it starts and when it stops. */
 static enum gs_code session_enable(void *arg, uint64_t key, uint32_t id, struct gs_error *err)
 {

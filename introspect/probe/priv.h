@@ -201,6 +201,9 @@ struct probe_name probe_name_of(const struct probe *p);
 /** Have providers create what a pattern can mean; engine.lock is held. NULL: anything */
 void probe_provide_locked(struct probe_engine *e, const struct probe_pattern *pattern);
 
+/** Have providers look at what the guest has now; engine.lock is held. */
+void probe_look_locked(struct probe_engine *e);
+
 /** probe_fire() for one session alone: begin and end. */
 void probe_fire_for(struct probe_session *s, uint32_t id, uint32_t vcpu);
 

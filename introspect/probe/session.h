@@ -98,7 +98,10 @@ struct probe_world {
  */
 void probe_engine_world_set(struct probe_engine *e, const struct probe_world *world);
 
-/** Kill the sessions that nobody has asked about for too long. To be called about once a second. */
+/**
+ * Kill the sessions that nobody has asked about for too long, and have providers look whether what is
+ * enabled is there still. To be called about once a second.
+ */
 void probe_engine_deadman(struct probe_engine *e);
 
 /** Versions and limits. NULL: out of memory; returned: json_decref() */
@@ -260,6 +263,7 @@ struct probe_status {
 	uint64_t stack_drops;	    /* of these: no place for a stack */
 	uint32_t filled;	    /* buffers of policy fill that are full */
 	uint32_t enabled, clauses;
+	uint32_t gone; /* of these: what they name was unloaded, so that they do not fire */
 	bool exiting, killed;
 };
 

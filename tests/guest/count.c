@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,8 +15,20 @@
 #define FIFO_MAX 99 // MAX_RT_PRIO - 1 in the kernel
 #define CPUS_MAX 64
 
-// A process on each CPU; nothing else in the guest makes this call. @return wrong results
-static int count_on(int cpu, long calls)
+static bool call_right(void)
+{
+	return syscall(SYS_sched_get_priority_max, SCHED_FIFO) == FIFO_MAX;
+}
+
+static bool socket_right(void)
+{
+	int fd = socket(AF_VSOCK, SOCK_STREAM, 0);
+
+	return fd >= 0 && !close(fd);
+}
+
+// A process on each CPU; nothing else in the guest makes these calls. @return wrong results
+static int count_on(int cpu, long calls, bool (*right)(void))
 {
 	cpu_set_t one;
 	int wrong = 0;
@@ -25,11 +38,11 @@ static int count_on(int cpu, long calls)
 	if (sched_setaffinity(0, sizeof(one), &one))
 		die("count: sched_setaffinity");
 	for (long i = 0; i < calls; i++)
-		wrong += syscall(SYS_sched_get_priority_max, SCHED_FIFO) != FIFO_MAX;
+		wrong += !right();
 	return wrong;
 }
 
-void count_calls(long calls)
+void count_calls(long calls, bool sockets)
 {
 	int cpus = (int)sysconf(_SC_NPROCESSORS_ONLN), wrong = 0, status;
 	pid_t pid[CPUS_MAX];
@@ -40,7 +53,8 @@ void count_calls(long calls)
 		pid[cpu] = child_start("w_count");
 		// the first ones make one more, so that it is as many as were asked for
 		if (pid[cpu] == 0)
-			_exit(count_on(cpu, calls / cpus + (cpu < calls % cpus)) != 0);
+			_exit(count_on(cpu, calls / cpus + (cpu < calls % cpus),
+				       sockets ? socket_right : call_right) != 0);
 	}
 	for (int cpu = 0; cpu < cpus; cpu++) {
 		if (waitpid(pid[cpu], &status, 0) != pid[cpu])

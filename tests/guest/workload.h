@@ -30,8 +30,10 @@ extern const struct wait waits[];
 extern const size_t wait_count;
 
 #define MODULE_PATH "/modules/0-vsock.ko" // of the cloud kernel
+#define MODULE_NAME "vsock"
 
 void module_load(void);
+void module_unload(void);
 _Noreturn void block_module(void);
 
 // --- listing.c
@@ -66,10 +68,16 @@ void mix_report(const char *id);
 
 // --- count.c
 
-// Make so many calls of sched_get_priority_max(), on all CPUs, and say whether each was answered right.
-void count_calls(long calls);
+// Make so many calls of sched_get_priority_max(), or sockets of the module's kind, on all CPUs, and say
+// whether each was answered right.
+void count_calls(long calls, bool sockets);
 // Run into a breakpoint, and say whether that was noticed.
 void trap_self(void);
+
+// --- kprobe.c
+
+// "add" a kprobe event for a function, say its "hits", or "del" it.
+void kprobe(const char *what, const char *function);
 
 // --- bpf.c
 
