@@ -496,18 +496,29 @@ static void make_probes(struct probe_fbt *fbt, const struct probe_name *pattern,
 			make_probe(fbt, like, module, function, is_return);
 }
 
+static void provide_name(struct probe_fbt *fbt, const struct probe_name *pattern,
+			 const struct probe_names *names, uint32_t i, const char *module,
+			 uint64_t identity)
+{
+	const struct point p = { .part = { names->list[i].text, names->list[i].cold },
+				 .module = identity,
+				 .generation = fbt->generation };
+
+	make_probes(fbt, pattern, &p, module, probe_names_at(names, i));
+}
+
 static void provide_names(struct probe_fbt *fbt, const struct probe_name *pattern,
 			  const struct probe_names *names, const char *module, uint64_t identity)
 {
-	for (uint32_t i = 0; i < names->count; i++) {
-		const struct probe_function *f = &names->list[i];
-		const struct point p = { .part = { f->text, f->cold },
-					 .module = identity,
-					 .generation = fbt->generation };
+	/* one that is named needs not be compared with all */
+	const bool is_one = *pattern->function && !strpbrk(pattern->function, "*?");
+	const uint32_t one = is_one ? probe_names_find(names, pattern->function) : names->count;
 
+	if (one < names->count)
+		provide_name(fbt, pattern, names, one, module, identity);
+	for (uint32_t i = 0; !is_one && i < names->count; i++)
 		if (probe_glob(pattern->function, probe_names_at(names, i)))
-			make_probes(fbt, pattern, &p, module, probe_names_at(names, i));
-	}
+			provide_name(fbt, pattern, names, i, module, identity);
 }
 
 /* Once for each kernel; without memory for it there are no functions. */

@@ -2,7 +2,6 @@
 /* Names of the functions of a kernel or a module, and where each of them is. */
 #include "introspect/probe/fbt_names.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,8 +70,7 @@ static int compare(const void *a, const void *b, void *pool)
 	return order ? order : (x->text.start > y->text.start) - (x->text.start < y->text.start);
 }
 
-/* The first one of a name; NULL: none. */
-static const struct probe_function *find(const struct probe_names *names, const char *name)
+uint32_t probe_names_find(const struct probe_names *names, const char *name)
 {
 	uint32_t lo = 0, hi = names->count;
 
@@ -84,8 +82,7 @@ static const struct probe_function *find(const struct probe_names *names, const 
 		else
 			hi = mid;
 	}
-	return lo < names->count && !strcmp(probe_names_at(names, lo), name) ? &names->list[lo]
-									     : NULL;
+	return lo < names->count && !strcmp(probe_names_at(names, lo), name) ? lo : names->count;
 }
 
 /* Parts that gcc has moved elsewhere are no functions of their own. */
@@ -96,20 +93,30 @@ static bool is_part(const char *function)
 	return cold && cold != function && (!cold[strlen(COLD)] || cold[strlen(COLD)] == '.');
 }
 
+/* One that is the unlikely part of another function is told of it. */
+static void give_part(struct probe_names *names, uint32_t i)
+{
+	char name[PROBE_FUNCTION_MAX];
+	const size_t size = strlen(probe_names_at(names, i));
+
+	if (!is_part(probe_names_at(names, i)) ||
+	    strcmp(probe_names_at(names, i) + size - strlen(COLD), COLD) != 0)
+		return;
+	memcpy(name, probe_names_at(names, i), size - strlen(COLD));
+	name[size - strlen(COLD)] = '\0';
+	const uint32_t whole = probe_names_find(names, name);
+	if (whole < names->count)
+		names->list[whole].cold = names->list[i].text;
+}
+
 static void settle(struct probe_names *names)
 {
 	uint32_t kept = 0;
 
 	if (names->count)
 		qsort_r(names->list, names->count, sizeof(*names->list), compare, names->pool);
-	for (uint32_t i = 0; i < names->count; i++) {
-		char name[PROBE_FUNCTION_MAX + sizeof(COLD)];
-
-		snprintf(name, sizeof(name), "%s" COLD, probe_names_at(names, i));
-		const struct probe_function *cold = find(names, name);
-		if (cold)
-			names->list[i].cold = cold->text;
-	}
+	for (uint32_t i = names->count; i-- > 0;) /* the first one of a name stays */
+		give_part(names, i);
 	for (uint32_t i = 0; i < names->count; i++) {
 		const char *name = probe_names_at(names, i);
 

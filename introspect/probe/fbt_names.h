@@ -48,6 +48,9 @@ GS_MUST_USE enum gs_code probe_names_of_kernel(const struct lnx_kernel *k,
 GS_MUST_USE enum gs_code probe_names_of_module(struct lnx_view *v, const struct lnx_module *m,
 					       struct probe_names *names_out);
 
+/** Which one has a name. @return its index; that of none: count */
+uint32_t probe_names_find(const struct probe_names *names, const char *name);
+
 void probe_names_deinit(struct probe_names *names);
 
 #endif
