@@ -166,13 +166,19 @@ enum gs_code vmm_breaks_make(const struct guest_break_set *set, const struct vmm
 	return GS_OK;
 }
 
+/* Whether it is a BRK of ours in memory that still is the guest's text. */
+static bool is_planted(const struct vmm_breaks *b, const struct vmm_break *one)
+{
+	return !one->is_hardware && !one->is_guests &&
+	       (!b->is_there || b->is_there(b->arg, &one->where));
+}
+
 void vmm_breaks_plant(const struct vmm_breaks *b, const struct vmm_breaks_ram *ram)
 {
 	for (uint32_t i = 0; i < b->count; i++) {
 		const struct vmm_break *one = &b->list[i];
 
-		if (!one->is_hardware && !one->is_guests &&
-		    get_word(ram, one->where.at) == one->insn)
+		if (is_planted(b, one) && get_word(ram, one->where.at) == one->insn)
 			put_word(ram, one->where.at, GUEST_BREAK_INSN);
 	}
 }
@@ -184,8 +190,7 @@ uint32_t vmm_breaks_remove(const struct vmm_breaks *b, const struct vmm_breaks_r
 	for (uint32_t i = 0; i < b->count; i++) {
 		const struct vmm_break *one = &b->list[i];
 
-		if (one->is_hardware || one->is_guests ||
-		    (b->is_there && !b->is_there(b->arg, &one->where)))
+		if (!is_planted(b, one))
 			continue;
 		if (get_word(ram, one->where.at) == GUEST_BREAK_INSN)
 			put_word(ram, one->where.at, one->insn);

@@ -59,8 +59,8 @@ struct guest_break_set {
 	 */
 	void (*on_hit)(void *arg, const struct guest_hit *hit);
 	/**
-	 * Before a break is taken away: whether its place in RAM still is what it was made for, which
-	 * else is left as it is. On the thread that sets the next breaks, with the guest stopped. NULL: all are
+	 * Before anything is written for a break: whether its place in RAM still is what it was made for,
+	 * which else is left as it is. On the thread that sets the next breaks, with the guest stopped. NULL: all are
 	 */
 	bool (*is_there)(void *arg, const struct guest_break *where);
 	void *arg;

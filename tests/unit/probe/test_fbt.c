@@ -260,6 +260,27 @@ START_TEST(a_kernel_that_goes_takes_its_probes_along)
 }
 END_TEST
 
+START_TEST(a_probe_of_the_kernel_before_is_one_of_this_one_once_asked_for)
+{
+	struct probe_session *other;
+
+	ck_assert_int_eq(made_enable(s, "fbt::vfs_read:entry { count() }"), GS_OK);
+	made_go(s);
+	probe_fbt_kernel_set(fbt, NULL);
+	probe_fbt_kernel_set(fbt, k);
+	ck_assert_uint_eq(set.count, 0);
+	ck_assert_int_eq(probe_session_create(e, &other, &made_error), GS_OK);
+	ck_assert_int_eq(made_enable(other, "fbt::vfs_read:entry { count() }"), GS_OK);
+	ck_assert_uint_eq(set.count, 1);
+	made_go(other);
+	ck_assert(come_to(vfs_read, 0));
+	ck_assert_int_eq(made_sum(other), 1);
+	ck_assert_int_eq(made_sum(s), 1);
+	probe_session_destroy(other);
+	ck_assert_uint_eq(set.count, 1);
+}
+END_TEST
+
 START_TEST(code_that_is_not_there_is_said)
 {
 	lg_unmap(&g, vfs_read & ~UINT64_C(0xfff));
@@ -441,6 +462,7 @@ Suite *suite_fbt(void)
 	tcase_add_test(c, a_program_is_one_change_of_breakpoints);
 	tcase_add_test(c, what_the_guest_refuses_is_not_enabled);
 	tcase_add_test(c, a_kernel_that_goes_takes_its_probes_along);
+	tcase_add_test(c, a_probe_of_the_kernel_before_is_one_of_this_one_once_asked_for);
 	tcase_add_test(c, code_that_is_not_there_is_said);
 	tcase_add_test(c, where_the_guest_has_a_breakpoint_is_none_of_ours);
 	tcase_add_test(c, a_module_that_comes_is_matched);

@@ -180,12 +180,16 @@ START_TEST(memory_that_is_somebody_elses_is_left_alone)
 	struct vmm_breaks_ram ram = ram_make();
 	struct vmm_breaks *b;
 
-	gone_va = TEXT_VA + 4;
 	ck_assert_int_eq(make(list, 2, 0, &ram, &b, NULL), GS_OK);
 	vmm_breaks_plant(b, &ram);
+	gone_va = TEXT_VA + 4;
 	ck_assert_uint_eq(vmm_breaks_remove(b, &ram), 0);
 	ck_assert_uint_eq(text[1], GUEST_BREAK_INSN);
 	ck_assert_uint_eq(text[2], NOP);
+	text[1] = NOP; // whatever it holds now
+	vmm_breaks_plant(b, &ram);
+	ck_assert_uint_eq(text[1], NOP);
+	ck_assert_uint_eq(text[2], GUEST_BREAK_INSN);
 	free(b);
 }
 END_TEST
