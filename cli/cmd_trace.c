@@ -20,6 +20,7 @@
 #define INTERVAL_DEFAULT GS_NS_PER_SEC
 #define INTERVAL_MAX	 (10 * GS_NS_PER_SEC)
 #define VCPUS_MAX	 512
+#define SWITCH_TRIES	 20
 
 struct trace_options {
 	struct cli_remote remote;
@@ -107,7 +108,7 @@ struct trace {
 	struct ctl_client *client;
 	struct cli_trace_view view;
 	uint64_t vcpus;
-	uint64_t drops, aggregation_drops, errors;
+	uint64_t drops, aggregation_drops, errors, gone;
 };
 
 /* @param arguments taken @return exit code */
@@ -220,6 +221,22 @@ static int take_entries(struct trace *t, uint64_t vcpu, const json_t *answer)
 	return CLI_EXIT_OK;
 }
 
+/* A page; a vCPU that does not come to switch, on a host that is busy, may do so soon. */
+static int ask_page(struct trace *t, uint64_t vcpu, const char *command, json_t **answer_out)
+{
+	struct gs_error err = { 0 };
+	enum gs_code rc = GS_EBUSY;
+
+	for (int i = 0; rc == GS_EBUSY && i < SWITCH_TRIES; i++)
+		rc = ctl_client_call(t->client, command,
+				     json_pack("{s:I}", "vcpu", (json_int_t)vcpu),
+				     cli_remote_deadline(&t->o->remote), answer_out, NULL, &err);
+	if (!rc)
+		return CLI_EXIT_OK;
+	int code = cli_error(&err);
+	return rc == GS_EMALFORMED ? CLI_EXIT_PROTOCOL : code;
+}
+
 /* All pages that a vCPU has now. */
 static int drain_vcpu(struct trace *t, uint64_t vcpu, const char *command,
 		      int (*take)(struct trace *t, uint64_t vcpu, const json_t *answer))
@@ -228,7 +245,7 @@ static int drain_vcpu(struct trace *t, uint64_t vcpu, const char *command,
 
 	while (more) {
 		json_t *answer;
-		int code = ask(t, command, json_pack("{s:I}", "vcpu", (json_int_t)vcpu), &answer);
+		int code = ask_page(t, vcpu, command, &answer);
 
 		if (code)
 			return code;
@@ -267,6 +284,13 @@ static int look(struct trace *t, bool *over_out)
 	t->drops = cli_answer_number(answer, "drops");
 	t->aggregation_drops = cli_answer_number(answer, "aggregation_drops");
 	t->errors = cli_answer_number(answer, "errors");
+	const uint64_t gone = cli_answer_number(answer, "gone");
+	if (gone > t->gone)
+		gs_log(GS_LOG_WARNING,
+		       "%" PRIu64 " of %" PRIu64 " enabled probes are gone, with the module or the "
+		       "kernel that they were of",
+		       gone, cli_answer_number(answer, "enabled"));
+	t->gone = gone;
 	*over_out = json_is_true(json_object_get(answer, "exiting")) ||
 		    json_is_true(json_object_get(answer, "killed"));
 	if (json_is_true(json_object_get(answer, "killed")))

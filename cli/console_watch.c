@@ -14,6 +14,7 @@ const char cli_oops_pattern[] = "Internal error: .* \\[#[0-9]+\\]";
 void cli_console_watch_init(struct cli_console_watch *w)
 {
 	memset(w, 0, sizeof(*w));
+	w->looked_for = UINT32_MAX;
 	pthread_mutex_init(&w->lock, NULL);
 }
 
@@ -70,9 +71,15 @@ static bool take_line(void *arg, const char *line, size_t len)
 	cli_line_text(line, len, text);
 	remember(w, text);
 	for (uint32_t i = 0; i < w->patterns; i++)
-		if (!regexec(&w->pattern[i].re, text, 0, NULL, 0))
+		if (w->looked_for & 1u << w->pattern[i].reason &&
+		    !regexec(&w->pattern[i].re, text, 0, NULL, 0))
 			find(w, text, w->pattern[i].reason);
 	return true;
+}
+
+void cli_console_watch_look_for(struct cli_console_watch *w, uint32_t reasons)
+{
+	w->looked_for = reasons;
 }
 
 void cli_console_watch_feed(struct cli_console_watch *w, const char *bytes, size_t len)

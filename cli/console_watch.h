@@ -26,7 +26,8 @@ struct cli_console_watch {
 		uint32_t reason; /* enum ss_reason */
 	} pattern[CLI_WATCH_PATTERNS_MAX];
 	uint32_t patterns;
-	struct cli_lines lines; /* the feeder's */
+	uint32_t looked_for; /* bits 1 << enum ss_reason; the feeder's, as is what follows */
+	struct cli_lines lines;
 
 	pthread_mutex_t lock; /* guards the rest */
 	uint32_t found;	      /* bits 1 << enum ss_reason, with the line in reason */
@@ -52,6 +53,14 @@ extern const char cli_oops_pattern[];
  */
 GS_MUST_USE enum gs_code cli_console_watch_add(struct cli_console_watch *w, const char *regex,
 					       uint32_t reason, struct gs_error *err);
+
+/**
+ * From the next line on, look for what has one of these reasons only; at first for all.
+ *
+ * @param reasons  bits 1 << enum ss_reason
+ * Threads: that of the feeds.
+ */
+void cli_console_watch_look_for(struct cli_console_watch *w, uint32_t reasons);
 
 /** Take output. Threads: one. */
 void cli_console_watch_feed(struct cli_console_watch *w, const char *bytes, size_t len);

@@ -440,12 +440,16 @@ static void run_end(struct run *r, enum cli_run_reason reason)
 /* --- what happens meanwhile ---------------------------------------------------------------------
  */
 
-/* Have captures taken for what the console said. */
+/* Have captures taken for what the console said, and traces told. */
 static void pull_triggers(struct run *r)
 {
 	struct ss_reason_record reason;
 
 	while (cli_console_watch_take(&r->watch, &reason)) {
+		if (!(r->o->schedule.triggers & 1u << reason.reason)) {
+			ctl_schedules_tell(r->schedules, &reason);
+			continue;
+		}
 		if (reason.reason == SS_REASON_PANIC && !r->panicked)
 			memcpy(r->panic, reason.text, sizeof(r->panic));
 		r->panicked |= reason.reason == SS_REASON_PANIC;
@@ -569,13 +573,29 @@ static void wake_loop(struct run *r)
 	pthread_mutex_unlock(&r->wake_lock);
 }
 
+/* What traces ask for, whether captures are to be taken of it or not. */
+static uint32_t traced_reasons(const struct run *r)
+{
+	uint32_t reasons = 0;
+
+	if (ctl_trace_wants_guest(r->trace, CTL_TRACE_PANIC))
+		reasons |= 1u << SS_REASON_PANIC;
+	if (ctl_trace_wants_guest(r->trace, CTL_TRACE_OOPS))
+		reasons |= 1u << SS_REASON_OOPS;
+	return reasons;
+}
+
 static void on_console(void *arg, const char *bytes, size_t len)
 {
 	struct run *r = arg;
+	const uint32_t traced = traced_reasons(r);
 
+	if (!traced && !reads_console(r->o))
+		return;
 	cli_artifacts_console(&r->artifacts, bytes, len);
 	if (r->o->until.patterns)
 		(void)cli_until_feed(&r->o->until, bytes, len); /* the loop asks */
+	cli_console_watch_look_for(&r->watch, r->o->schedule.triggers | traced);
 	cli_console_watch_feed(&r->watch, bytes, len);
 	atomic_fetch_add_explicit(&r->console_seen, len, memory_order_relaxed);
 	wake_loop(r);
@@ -726,7 +746,8 @@ static enum gs_code machine_create(struct run *r, struct gs_error *err)
 		.console_in = r->console.in,
 		.console_out = r->console.out,
 		.console_buffer = o->console_buffer,
-		.on_console = reads_console(o) ? on_console : NULL,
+		/* who traces may want to know of it at any time */
+		.on_console = reads_console(o) || o->control ? on_console : NULL,
 		.on_end = on_vmm_end,
 		.on_vcpu = on_vcpu,
 		.arg = r,

@@ -208,11 +208,10 @@ error_t cli_schedule_end(const struct cli_schedule_options *o, bool has_console,
 enum gs_code cli_schedule_watch(const struct cli_schedule_options *o, struct cli_console_watch *w,
 				struct gs_error *err)
 {
-	enum gs_code rc = GS_OK;
+	/* whether anybody asks or not: a trace may, at any time */
+	enum gs_code rc = cli_console_watch_add(w, cli_panic_pattern, SS_REASON_PANIC, err);
 
-	if (o->triggers & REASON_BIT(SS_REASON_PANIC))
-		rc = cli_console_watch_add(w, cli_panic_pattern, SS_REASON_PANIC, err);
-	if (!rc && o->triggers & REASON_BIT(SS_REASON_OOPS))
+	if (!rc)
 		rc = cli_console_watch_add(w, cli_oops_pattern, SS_REASON_OOPS, err);
 	for (uint32_t i = 0; !rc && i < o->patterns; i++)
 		rc = cli_console_watch_add(w, o->pattern[i], SS_REASON_CONSOLE, err);

@@ -63,7 +63,7 @@ error_t cli_schedule_end(const struct cli_schedule_options *o, bool has_console,
 /** Whether anything was asked for. */
 bool cli_schedule_wanted(const struct cli_schedule_options *o);
 
-/** Have a console watched for what was asked. @return GS_OK: always, for what was parsed */
+/** Have a console watched for what was asked, and for panics and oopses. @return GS_OK: always, for what was parsed */
 GS_MUST_USE enum gs_code cli_schedule_watch(const struct cli_schedule_options *o,
 					    struct cli_console_watch *w, struct gs_error *err);
 

@@ -393,6 +393,11 @@ static void arm(struct schedule *s)
 		       due > now ? (due - now + GS_NS_PER_MS - 1) / GS_NS_PER_MS : 0, 0);
 }
 
+void ctl_schedules_tell(struct ctl_schedules *all, const struct ss_reason_record *reason)
+{
+	tell_tracers(all->config.trace, reason);
+}
+
 void ctl_schedules_trigger(struct ctl_schedules *all, const struct ss_reason_record *reason)
 {
 	const uint64_t now = gs_clock_ns();

@@ -102,6 +102,9 @@ json_t *ctl_schedules_list(const struct ctl_schedules *all);
  */
 void ctl_schedules_trigger(struct ctl_schedules *all, const struct ss_reason_record *reason);
 
+/** The same for those alone who trace the guest: nobody has asked for captures of it. */
+void ctl_schedules_tell(struct ctl_schedules *all, const struct ss_reason_record *reason);
+
 /** The guest has ended: nothing is due any more. What triggers have asked for is taken. */
 void ctl_schedules_guest_ended(struct ctl_schedules *all);
 

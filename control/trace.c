@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
+#include "control/btlogs_code.h"
 #include "control/trace_priv.h"
 
 /* --- sessions ------------------------------------------------------------------------------------
@@ -403,7 +404,16 @@ static enum gs_code do_snap(struct call *c,
 
 	if (!rc)
 		rc = session_of(c, &s);
-	return rc ? rc : snap(s->s, vcpu, &c->answer, c->err);
+	if (rc)
+		return rc;
+	if (!c->t->btlogs)
+		return snap(s->s, vcpu, &c->answer, c->err);
+	/* of name_function() */
+	pthread_mutex_lock(&c->t->btlogs->lock);
+	c->t->has_looked = false;
+	rc = snap(s->s, vcpu, &c->answer, c->err);
+	pthread_mutex_unlock(&c->t->btlogs->lock);
+	return rc;
 }
 
 static enum gs_code do_buf_snap(struct call *c)
@@ -426,15 +436,15 @@ static enum gs_code do_status(struct call *c)
 		rc = probe_session_status(s->s, &st, c->err);
 	if (rc)
 		return rc;
-	return answered(c,
-			json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b}",
-				  "session", (json_int_t)probe_session_id(s->s), "state",
-				  probe_state_name(st.state), "drops", (json_int_t)st.drops,
-				  "aggregation_drops", (json_int_t)st.aggregation_drops, "errors",
-				  (json_int_t)st.errors, "stack_drops", (json_int_t)st.stack_drops,
-				  "filled", (json_int_t)st.filled, "enabled",
-				  (json_int_t)st.enabled, "clauses", (json_int_t)st.clauses,
-				  "exiting", (int)st.exiting, "killed", (int)st.killed));
+	return answered(c, json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b}",
+				     "session", (json_int_t)probe_session_id(s->s), "state",
+				     probe_state_name(st.state), "drops", (json_int_t)st.drops,
+				     "aggregation_drops", (json_int_t)st.aggregation_drops,
+				     "errors", (json_int_t)st.errors, "stack_drops",
+				     (json_int_t)st.stack_drops, "filled", (json_int_t)st.filled,
+				     "enabled", (json_int_t)st.enabled, "gone", (json_int_t)st.gone,
+				     "clauses", (json_int_t)st.clauses, "exiting", (int)st.exiting,
+				     "killed", (int)st.killed));
 }
 
 static enum gs_code do_close(struct call *c)
@@ -549,6 +559,17 @@ char *ctl_trace_take_stackshot(struct ctl_trace *t)
 /* --- life ----------------------------------------------------------------------------------------
  */
 
+/* Functions of modules and BPF programs, as the logs have them; the lock of the logs is held. */
+static bool name_function(void *arg, uint64_t address, struct btl_name *name_out)
+{
+	struct ctl_trace *t = arg;
+
+	if (!t->has_looked)
+		ctl_code_look(t->code);
+	t->has_looked = true;
+	return ctl_code_name(t->code, address, name_out);
+}
+
 /* The kernel was found, or goes; the lock of the logs is held. */
 static void on_kernel(void *arg, const struct btlogs_state *state)
 {
@@ -560,7 +581,12 @@ static void on_kernel(void *arg, const struct btlogs_state *state)
 		probe_engine_world_set(t->e, NULL);
 		return;
 	}
-	probe_engine_world_set(t->e, &(struct probe_world){ state->k, state->lib, state->probes });
+	t->code = state->code;
+	probe_engine_world_set(t->e, &(struct probe_world){ .kernel = state->k,
+							    .library = state->lib,
+							    .log = state->probes,
+							    .name = name_function,
+							    .arg = t });
 	ctl_trace_guest(t, CTL_TRACE_BOOT, 0, 0);
 }
 

@@ -113,6 +113,9 @@ enum ctl_trace_guest {
 	CTL_TRACE_GUEST_EVENTS
 };
 
+/** Whether anybody traces such events, so that it is worth looking for them. Threads: any. NULL is fine. */
+bool ctl_trace_wants_guest(const struct ctl_trace *t, enum ctl_trace_guest what);
+
 /** Threads: any. NULL is fine. */
 void ctl_trace_guest(struct ctl_trace *t, enum ctl_trace_guest what, uint64_t value, uint64_t more);
 

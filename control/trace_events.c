@@ -85,6 +85,11 @@ void ctl_trace_vcpu(struct ctl_trace *t, uint32_t vcpu, enum ctl_trace_vcpu what
 						    .arg_count = 1 });
 }
 
+bool ctl_trace_wants_guest(const struct ctl_trace *t, enum ctl_trace_guest what)
+{
+	return t && atomic_load_explicit(&t->guest_event[what].id, memory_order_relaxed);
+}
+
 void ctl_trace_guest(struct ctl_trace *t, enum ctl_trace_guest what, uint64_t value, uint64_t more)
 {
 	const uint32_t id =

@@ -59,6 +59,9 @@ struct ctl_trace {
 	uint64_t stackshot_ns;	     /* when the last one was taken; lock */
 	_Atomic uint64_t suppressed; /* that came too soon after it */
 
+	struct btlogs_code *code; /* of the kernel that is known; its logs' lock */
+	bool has_looked; /* at what modules there are, since the hand-over began; the same */
+
 	struct probe_fbt *fbt; /* NULL: the guest takes no breakpoints */
 	struct probe_provider *profile, *vcpu, *guest;
 	struct trace_event vcpu_event[CTL_TRACE_VCPU_EVENTS];

@@ -65,6 +65,8 @@ static enum gs_code check_place(const struct guest_break *b, const struct vmm_br
 
 static enum gs_code check_insn(const struct vmm_break *b, struct gs_error *err)
 {
+	if (b->is_guests)
+		return GS_OK;
 	if (vmm_insn_is_brk(b->insn))
 		return gs_fail(err, GS_EBUSY,
 			       "break at %#" PRIx64 ": the guest has a breakpoint of its own there",
@@ -77,9 +79,25 @@ static enum gs_code check_insn(const struct vmm_break *b, struct gs_error *err)
 	return GS_OK;
 }
 
+/*
+ * Where a break was before, the guest may have put a breakpoint of its own since. What the instruction
+ * behind it is, only the guest knows: the break stays in its hardware breakpoint, or is hit by way of the
+ * guest's own.
+ */
+static void keep_guests(struct vmm_break *b, const struct vmm_breaks *old)
+{
+	const struct vmm_break *was = vmm_breaks_find(old, b->where.va);
+
+	if (!was || was->where.at.a != b->where.at.a || !vmm_insn_is_brk(b->insn))
+		return;
+	b->is_guests = true;
+	b->is_hardware = was->is_hardware;
+}
+
 /* Copy, check, and read what is in the text. */
 static enum gs_code fill(struct vmm_breaks *b, const struct guest_break_set *set,
-			 const struct vmm_breaks_ram *ram, struct gs_error *err)
+			 const struct vmm_breaks *old, const struct vmm_breaks_ram *ram,
+			 struct gs_error *err)
 {
 	for (uint32_t i = 0; i < set->count; i++) {
 		enum gs_code rc = check_place(&set->list[i], ram, err);
@@ -87,6 +105,7 @@ static enum gs_code fill(struct vmm_breaks *b, const struct guest_break_set *set
 			return rc;
 		b->list[i].where = set->list[i];
 		b->list[i].insn = get_word(ram, set->list[i].at);
+		keep_guests(&b->list[i], old);
 		rc = check_insn(&b->list[i], err);
 		if (rc)
 			return rc;
@@ -101,8 +120,10 @@ static enum gs_code fill(struct vmm_breaks *b, const struct guest_break_set *set
 
 static enum gs_code assign_hardware(struct vmm_breaks *b, uint32_t max, struct gs_error *err)
 {
+	for (uint32_t i = 0; i < b->count; i++)
+		b->hardware += b->list[i].is_hardware;
 	for (uint32_t i = 0; i < b->count; i++) {
-		if (vmm_can_execute(b->list[i].insn))
+		if (b->list[i].is_guests || vmm_can_execute(b->list[i].insn))
 			continue;
 		if (b->hardware == max)
 			return gs_fail(err, GS_ENOTSUP,
@@ -120,9 +141,9 @@ static enum gs_code assign_hardware(struct vmm_breaks *b, uint32_t max, struct g
 	return GS_OK;
 }
 
-enum gs_code vmm_breaks_make(const struct guest_break_set *set, const struct vmm_breaks_ram *ram,
-			     uint32_t hardware_max, struct vmm_breaks **breaks_out,
-			     struct gs_error *err)
+enum gs_code vmm_breaks_make(const struct guest_break_set *set, const struct vmm_breaks *old,
+			     const struct vmm_breaks_ram *ram, uint32_t hardware_max,
+			     struct vmm_breaks **breaks_out, struct gs_error *err)
 {
 	if (set->count > GUEST_BREAKS_MAX)
 		return gs_fail(err, GS_ETOOBIG, "%" PRIu32 " breaks: at most %u at once",
@@ -131,9 +152,10 @@ enum gs_code vmm_breaks_make(const struct guest_break_set *set, const struct vmm
 	if (!b)
 		return gs_fail(err, GS_ENOSPC, "no memory for %" PRIu32 " breaks", set->count);
 	b->on_hit = set->on_hit;
+	b->is_there = set->is_there;
 	b->arg = set->arg;
 	b->count = set->count;
-	enum gs_code rc = fill(b, set, ram, err);
+	enum gs_code rc = fill(b, set, old, ram, err);
 	if (!rc)
 		rc = assign_hardware(b, hardware_max, err);
 	if (rc) {
@@ -144,11 +166,21 @@ enum gs_code vmm_breaks_make(const struct guest_break_set *set, const struct vmm
 	return GS_OK;
 }
 
+/* Whether it is a BRK of ours in memory that still is the guest's text. */
+static bool is_planted(const struct vmm_breaks *b, const struct vmm_break *one)
+{
+	return !one->is_hardware && !one->is_guests &&
+	       (!b->is_there || b->is_there(b->arg, &one->where));
+}
+
 void vmm_breaks_plant(const struct vmm_breaks *b, const struct vmm_breaks_ram *ram)
 {
-	for (uint32_t i = 0; i < b->count; i++)
-		if (!b->list[i].is_hardware)
-			put_word(ram, b->list[i].where.at, GUEST_BREAK_INSN);
+	for (uint32_t i = 0; i < b->count; i++) {
+		const struct vmm_break *one = &b->list[i];
+
+		if (is_planted(b, one) && get_word(ram, one->where.at) == one->insn)
+			put_word(ram, one->where.at, GUEST_BREAK_INSN);
+	}
 }
 
 uint32_t vmm_breaks_remove(const struct vmm_breaks *b, const struct vmm_breaks_ram *ram)
@@ -158,7 +190,7 @@ uint32_t vmm_breaks_remove(const struct vmm_breaks *b, const struct vmm_breaks_r
 	for (uint32_t i = 0; i < b->count; i++) {
 		const struct vmm_break *one = &b->list[i];
 
-		if (one->is_hardware)
+		if (!is_planted(b, one))
 			continue;
 		if (get_word(ram, one->where.at) == GUEST_BREAK_INSN)
 			put_word(ram, one->where.at, one->insn);

@@ -192,16 +192,22 @@ static bool give_back(struct vmm_vcpu *v, uint32_t syndrome)
 	       !vmm_regs_set_execute(v, VMM_EXECUTE_PC, r.vbar_el1 + vector);
 }
 
-static bool hit(struct vmm_vcpu *v, const struct vmm_breaks *b, const struct vmm_break *at)
+static void tell(struct vmm_vcpu *v, const struct vmm_breaks *b, const struct vmm_break *at)
 {
-	const struct vmm_execute_cpu cpu = { .get = cpu_get, .set = cpu_set, .arg = v };
-	const struct vmm_breaks_ram ram = ram_of(v->vm);
 	const struct guest_hit h = {
 		.where = &at->where, .vcpu = v->index, .fetch = fetch, .arg = v
 	};
 
 	atomic_fetch_add_explicit(&v->vm->debug.hits, 1, memory_order_relaxed);
 	b->on_hit(b->arg, &h);
+}
+
+static bool hit(struct vmm_vcpu *v, const struct vmm_breaks *b, const struct vmm_break *at)
+{
+	const struct vmm_execute_cpu cpu = { .get = cpu_get, .set = cpu_set, .arg = v };
+	const struct vmm_breaks_ram ram = ram_of(v->vm);
+
+	tell(v, b, at);
 	uint32_t insn = vmm_breaks_insn(at, &ram);
 	if (vmm_insn_is_brk(insn)) // planted by the guest meanwhile, under a hardware breakpoint
 		return give_back(v, EC_BRK << 26 | ESR_IL | (insn >> 5 & 0xffff));
@@ -230,6 +236,8 @@ static bool on_exception(struct vmm_vcpu *v, uint32_t syndrome)
 	case EC_BRK:
 		if (at && immediate == GUEST_BREAK_IMMEDIATE)
 			return hit(v, b, at);
+		if (at) // the guest has put its own over ours
+			tell(v, b, at);
 		return give_back(v, syndrome);
 	case EC_BKPT_32: return give_back(v, syndrome);
 	default: return true; // a step that was given up
@@ -260,7 +268,7 @@ static enum gs_code replace_locked(struct vmm *vm, const struct guest_break_set 
 	const struct vmm_breaks_ram ram = ram_of(vm);
 	struct vmm_breaks *old = breaks_of(vm), *b;
 	uint32_t overwritten = old ? vmm_breaks_remove(old, &ram) : 0;
-	enum gs_code rc = vmm_breaks_make(set, &ram, vm->debug.hardware_max, &b, err);
+	enum gs_code rc = vmm_breaks_make(set, old, &ram, vm->debug.hardware_max, &b, err);
 
 	if (rc) {
 		if (old)

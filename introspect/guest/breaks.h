@@ -12,7 +12,7 @@
  *
  * Each break is in a hardware breakpoint, which the guest cannot see, or, when those are used up, a
  * BRK in place of its instruction. Other breakpoints of the guest, of its kernel or its programs, are
- * given back to it. Who reads the guest's code sees the BRK: guest_break_original() has what is behind.
+ * given back to it; where the guest puts one over a break, both are hit. Who reads the guest's code sees the BRK: guest_break_original() has what is behind.
  */
 
 #include <stdbool.h>
@@ -58,6 +58,11 @@ struct guest_break_set {
 	 * Not called any more once a set without it is in force.
 	 */
 	void (*on_hit)(void *arg, const struct guest_hit *hit);
+	/**
+	 * Before anything is written for a break: whether its place in RAM still is what it was made for,
+	 * which else is left as it is. On the thread that sets the next breaks, with the guest stopped. NULL: all are
+	 */
+	bool (*is_there)(void *arg, const struct guest_break *where);
 	void *arg;
 };
 

@@ -118,8 +118,10 @@ static enum gs_code list_locked(struct probe_engine *e, const struct probe_patte
 	static const struct probe_pattern any = { 0 };
 	const struct probe_name glob = probe_pattern_name(pattern ? pattern : &any);
 
-	if (!from)
+	if (!from) {
+		probe_look_locked(e);
 		probe_provide_locked(e, pattern);
+	}
 	uint32_t id = next_match(e, &glob, from);
 	if (!id)
 		return gs_fail(err, GS_ENOENT, "no probe of id %u or above is meant", from);

@@ -152,6 +152,7 @@ enum gs_code probe_change_match(struct probe_session *s, struct probe_change *ch
 {
 	enum gs_code rc = GS_OK;
 
+	probe_look_locked(s->e);
 	for (uint32_t i = 0; old_too && i < s->enablings; i++)
 		for (uint32_t p = 0; p < s->enabling[i]->clause.pattern_count; p++)
 			probe_provide_locked(s->e, &s->enabling[i]->clause.pattern[p]);
@@ -291,6 +292,7 @@ enum gs_code probe_change_apply(struct probe_session *s, struct probe_change *ch
 	enum gs_code rc = enable_probes(e, change, err);
 	if (rc)
 		return rc;
+	probe_look_locked(e); /* some may be there again */
 	for (uint32_t i = 0; change->old_too && i < s->enablings; i++)
 		s->enabling[i]->next = change->last + 1;
 	for (uint32_t i = 0; i < change->enablings; i++) {

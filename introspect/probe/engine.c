@@ -18,10 +18,17 @@
 /* --- lanes ---------------------------------------------------------------------------------------
  */
 
+void probe_lane_lock(struct probe_lane *lane)
+{
+	pthread_mutex_lock(&lane->gate);
+	pthread_mutex_lock(&lane->lock);
+	pthread_mutex_unlock(&lane->gate);
+}
+
 void probe_lanes_lock(struct probe_engine *e)
 {
 	for (uint32_t i = 0; i < e->vcpus; i++)
-		pthread_mutex_lock(&e->lane[i].lock);
+		probe_lane_lock(&e->lane[i]);
 }
 
 void probe_lanes_unlock(struct probe_engine *e)
@@ -38,7 +45,11 @@ bool probe_lane_lock_soon(struct probe_lane *lane)
 	until.tv_nsec += (long)LANE_WAIT_NS;
 	until.tv_sec += until.tv_nsec / (long)GS_NS_PER_SEC;
 	until.tv_nsec %= (long)GS_NS_PER_SEC;
-	return pthread_mutex_timedlock(&lane->lock, &until) == 0;
+	if (pthread_mutex_timedlock(&lane->gate, &until))
+		return false;
+	const bool is_had = pthread_mutex_timedlock(&lane->lock, &until) == 0;
+	pthread_mutex_unlock(&lane->gate);
+	return is_had;
 }
 
 /* --- probes --------------------------------------------------------------------------------------
@@ -207,6 +218,13 @@ void probe_provide_locked(struct probe_engine *e, const struct probe_pattern *pa
 	}
 }
 
+void probe_look_locked(struct probe_engine *e)
+{
+	for (uint32_t i = 0; i < e->providers; i++)
+		if (e->provider[i].ops->look)
+			e->provider[i].ops->look(e->provider[i].arg);
+}
+
 /* The engine's own: what is fired for one session, when it starts and when it stops. */
 static enum gs_code session_enable(void *arg, uint64_t key, uint32_t id, struct gs_error *err)
 {
@@ -272,8 +290,10 @@ static void lock_init(struct probe_engine *e)
 	pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
 	pthread_mutex_init(&e->lock, &recursive);
 	pthread_mutexattr_destroy(&recursive);
-	for (uint32_t i = 0; i < e->vcpus; i++)
+	for (uint32_t i = 0; i < e->vcpus; i++) {
+		pthread_mutex_init(&e->lane[i].gate, NULL);
 		pthread_mutex_init(&e->lane[i].lock, NULL);
+	}
 }
 
 enum gs_code probe_engine_create(const struct probe_engine_config *config,
@@ -320,8 +340,10 @@ void probe_engine_destroy(struct probe_engine *e)
 		free(probe_at(e, id)->module);
 	for (size_t i = 0; i < ARRAY_SIZE(e->chunk); i++)
 		free(e->chunk[i]);
-	for (uint32_t i = 0; i < e->vcpus; i++)
+	for (uint32_t i = 0; i < e->vcpus; i++) {
 		pthread_mutex_destroy(&e->lane[i].lock);
+		pthread_mutex_destroy(&e->lane[i].gate);
+	}
 	pthread_mutex_destroy(&e->lock);
 	free(e->hash);
 	free(e->lane);

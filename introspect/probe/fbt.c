@@ -9,21 +9,30 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "introspect/guest/breaks.h"
 #include "introspect/linux/functions.h"
 #include "introspect/linux/prototype.h"
+#include "introspect/probe/fbt_names.h"
 
 #define KERNEL_MODULE "vmlinux" /* what the image itself is called */
-#define COLD	      ".cold"	/* what gcc adds to the name of a function's unlikely part */
 #define ENTRY_ARGS    8u
 #define PARTS	      2u
+
+/* BRK, whatever its immediate, and that of a kprobe (arch/arm64/include/asm/brk-imm.h) */
+#define BRK_MASK	  0xffe0001fu
+#define BRK		  0xd4200000u
+#define BRK_OF(immediate) (BRK | (immediate) << 5)
+#define KPROBE_IMMEDIATE  0x4u
 
 /* A probe that was made. */
 struct point {
 	struct lnx_text part[PARTS]; /* the function; size 0: it has no second part */
+	uint64_t module;	     /* which one it is of; 0: the image */
 	uint32_t generation;	     /* of the kernel */
 	uint32_t id;		     /* ascending */
 	bool is_return;
-	bool is_module;
+	bool is_enabled;
+	bool is_gone; /* enabled, but what it names was unloaded */
 };
 
 /* An instruction that an enabled probe needs. */
@@ -41,6 +50,7 @@ struct sites {
 	struct site {
 		uint64_t start;
 		uint32_t entry, ret; /* ids; 0: none */
+		bool is_module;
 	} site[];
 };
 
@@ -56,8 +66,14 @@ struct probe_fbt {
 	uint64_t points, points_room;
 	struct wish *wish;
 	uint32_t wishes, wishes_room;
-	struct sites *sites; /* NULL: no breakpoints */
+	bool is_dirty;		   /* what is wished for is not what is in force */
+	struct sites *sites;	   /* NULL: no breakpoints */
+	struct probe_names *names; /* of the image; NULL: not asked for yet */
+	/* as they were when somebody last asked to look; names by index, read when they are asked for */
 	struct lnx_modules *modules;
+	struct probe_names *module_names;
+	bool *has_names;
+	bool are_read;
 	struct lnx_view view;
 	struct lnx_returns returns;
 	struct lnx_prototypes *prototypes; /* NULL: not asked for yet */
@@ -120,6 +136,7 @@ static enum gs_code resolve(struct probe_fbt *fbt, struct guest_break **list_out
 		if (!s->count || list[s->count - 1].va != w->where.va) {
 			list[s->count] = w->where;
 			list[s->count].key = s->count;
+			s->site[s->count].is_module = fbt->point[w->where.key].module;
 			s->site[s->count++].start = w->start;
 		}
 		*(w->is_return ? &s->site[s->count - 1].ret : &s->site[s->count - 1].entry) = w->id;
@@ -127,6 +144,19 @@ static enum gs_code resolve(struct probe_fbt *fbt, struct guest_break **list_out
 	*list_out = list;
 	*sites_out = s;
 	return GS_OK;
+}
+
+/* Memory of a module that was unloaded is somebody else's. The lock is held by who sets the breaks. */
+static bool is_there(void *arg, const struct guest_break *where)
+{
+	const struct sites *s = arg;
+	struct probe_fbt *fbt = s->fbt;
+	gpa_t at;
+
+	if (!s->site[where->key].is_module || !fbt->k)
+		return true;
+	lnx_view_init(&fbt->view, fbt->k, fbt->g);
+	return !lnx_code_place(&fbt->view, GVA(where->va), &at) && at.a == where->at.a;
 }
 
 static enum gs_code commit_locked(struct probe_fbt *fbt, struct gs_error *err)
@@ -140,14 +170,20 @@ static enum gs_code commit_locked(struct probe_fbt *fbt, struct gs_error *err)
 	if (rc)
 		return gs_fail(err, rc, "no memory for %" PRIu32 " breakpoints", fbt->wishes);
 	if (s || old)
-		rc = guest_breaks_set(
-			fbt->g, &(struct guest_break_set){ list, s ? s->count : 0, on_hit, s },
-			err);
+		rc = guest_breaks_set(fbt->g,
+				      &(struct guest_break_set){ .list = list,
+								 .count = s ? s->count : 0,
+								 .on_hit = on_hit,
+								 .is_there = is_there,
+								 .arg = s },
+				      err);
 	free(list);
 	/* whichever is out of force is looked at by nobody any more */
 	free(rc ? s : old);
-	if (!rc)
+	if (!rc) {
 		fbt->sites = s;
+		fbt->is_dirty = false;
+	}
 	return rc;
 }
 
@@ -163,6 +199,25 @@ static enum gs_code op_commit(void *arg, struct gs_error *err)
 
 /* --- enabling ----------------------------------------------------------------------------------- */
 
+/* Where the guest has a breakpoint of its own there is none of ours: what is behind it is not known. */
+static enum gs_code check_free(const struct probe_fbt *fbt, uint64_t va, gpa_t at,
+			       struct gs_error *err)
+{
+	uint32_t insn;
+
+	if (guest_read(fbt->g, at, &insn, sizeof(insn)) || (insn & BRK_MASK) != BRK ||
+	    insn == GUEST_BREAK_INSN)
+		return GS_OK;
+	if (insn == BRK_OF(KPROBE_IMMEDIATE))
+		return gs_fail(err, GS_EBUSY,
+			       "the guest has a kprobe of its own at %#" PRIx64
+			       " (its kprobe_events, or a tracer's program: remove it there)",
+			       va);
+	return gs_fail(err, GS_EBUSY,
+		       "the guest has a breakpoint of its own at %#" PRIx64 " (BRK %#" PRIx32 ")",
+		       va, insn >> 5 & 0xffff);
+}
+
 static enum gs_code add_wish(struct probe_fbt *fbt, uint64_t key, uint32_t id, uint64_t va,
 			     struct gs_error *err)
 {
@@ -173,6 +228,9 @@ static enum gs_code add_wish(struct probe_fbt *fbt, uint64_t key, uint32_t id, u
 		return gs_fail(err, GS_EFAULT,
 			       "the function at %#" PRIx64 ": its code is not in memory",
 			       p->part[0].start);
+	enum gs_code rc = check_free(fbt, va, at, err);
+	if (rc)
+		return rc;
 	if (fbt->wishes == fbt->wishes_room) {
 		const uint32_t room = fbt->wishes_room ? fbt->wishes_room * 2 : 64;
 		struct wish *grown = room > GUEST_BREAKS_MAX
@@ -222,20 +280,55 @@ static enum gs_code wish_returns(struct probe_fbt *fbt, uint64_t key, uint32_t i
 	return rc;
 }
 
+/* Which module it is, whatever its place; not 0. */
+static uint64_t identity_of(const struct lnx_module *m)
+{
+	uint64_t hash = lnx_bpf_hash_name(m->name);
+
+	for (size_t i = 0; i < LNX_BUILD_ID; i++)
+		hash = (hash ^ m->build_id[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
+	return hash | 1;
+}
+
+static void forget_modules(struct probe_fbt *fbt)
+{
+	for (uint32_t i = 0; i < fbt->modules->count; i++) {
+		if (fbt->has_names[i])
+			probe_names_deinit(&fbt->module_names[i]);
+		fbt->has_names[i] = false;
+	}
+	fbt->modules->count = 0;
+	fbt->are_read = false;
+}
+
+/* The modules that there are; the lock is held, and there is a kernel. */
+static const struct lnx_modules *modules_of(struct probe_fbt *fbt)
+{
+	if (!fbt->are_read) {
+		lnx_view_init(&fbt->view, fbt->k, fbt->g);
+		lnx_modules_read(&fbt->view, fbt->modules);
+		fbt->are_read = true;
+	}
+	return fbt->modules;
+}
+
 /* Whether a module still has its text where the probe was made. */
 static bool is_loaded(struct probe_fbt *fbt, const struct point *p)
 {
-	if (!p->is_module)
+	if (!p->module)
 		return true;
-	lnx_modules_read(&fbt->view, fbt->modules);
-	for (uint32_t i = 0; i < fbt->modules->count; i++)
-		for (int part = 0; part < LNX_MODULE_PARTS; part++)
-			if (p->part[0].start - fbt->modules->module[i].text[part].start <
-			    fbt->modules->module[i].text[part].size)
-				return true;
+	const struct lnx_modules *all = modules_of(fbt);
+	for (uint32_t i = 0; i < all->count; i++) {
+		const struct lnx_module *m = &all->module[i];
+
+		if (p->part[0].start - m->text[LNX_MODULE_CORE].start <
+		    m->text[LNX_MODULE_CORE].size)
+			return identity_of(m) == p->module;
+	}
 	return false;
 }
 
+/* On failure no wish is left. */
 static enum gs_code enable_locked(struct probe_fbt *fbt, uint64_t key, uint32_t id,
 				  struct gs_error *err)
 {
@@ -244,9 +337,9 @@ static enum gs_code enable_locked(struct probe_fbt *fbt, uint64_t key, uint32_t 
 
 	if (!fbt->k || p->generation != fbt->generation)
 		return gs_fail(err, GS_ENOENT, "the kernel that the probe was of is gone");
-	lnx_view_init(&fbt->view, fbt->k, fbt->g);
 	if (!is_loaded(fbt, p))
 		return gs_fail(err, GS_ENOENT, "the module that the probe was of is gone");
+	lnx_view_init(&fbt->view, fbt->k, fbt->g);
 	rc = p->is_return ? wish_returns(fbt, key, id, err)
 			  : add_wish(fbt, key, id, p->part[0].start, err);
 	if (rc)
@@ -260,6 +353,8 @@ static enum gs_code op_enable(void *arg, uint64_t key, uint32_t id, struct gs_er
 
 	pthread_mutex_lock(&fbt->lock);
 	enum gs_code rc = enable_locked(fbt, key, id, err);
+	fbt->point[key].is_enabled = !rc;
+	fbt->point[key].is_gone = false;
 	pthread_mutex_unlock(&fbt->lock);
 	return rc;
 }
@@ -270,7 +365,73 @@ static void op_disable(void *arg, uint64_t key)
 
 	pthread_mutex_lock(&fbt->lock);
 	drop_wishes(fbt, key);
+	fbt->point[key].is_enabled = false;
+	fbt->point[key].is_gone = false;
 	pthread_mutex_unlock(&fbt->lock);
+}
+
+/* --- what has gone ------------------------------------------------------------------------------ */
+
+static bool is_in_place(struct probe_fbt *fbt, const struct wish *w)
+{
+	const struct point *p = &fbt->point[w->where.key];
+	gpa_t at;
+
+	if (!p->module)
+		return true;
+	return is_loaded(fbt, p) && !lnx_code_place(&fbt->view, GVA(w->where.va), &at) &&
+	       at.a == w->where.at.a;
+}
+
+/* Wishes in modules that were unloaded, or loaded again meanwhile. */
+static void drop_gone(struct probe_fbt *fbt)
+{
+	uint32_t kept = 0;
+
+	lnx_view_init(&fbt->view, fbt->k, fbt->g);
+	for (uint32_t i = 0; i < fbt->wishes; i++) {
+		struct point *p = &fbt->point[fbt->wish[i].where.key];
+
+		if (is_in_place(fbt, &fbt->wish[i]))
+			fbt->wish[kept++] = fbt->wish[i];
+		else
+			p->is_gone = true;
+	}
+	fbt->is_dirty |= kept != fbt->wishes;
+	fbt->wishes = kept;
+}
+
+static bool has_modules(const struct probe_fbt *fbt)
+{
+	for (uint32_t i = 0; i < fbt->wishes; i++)
+		if (fbt->point[fbt->wish[i].where.key].module)
+			return true;
+	return false;
+}
+
+static void op_look(void *arg)
+{
+	struct probe_fbt *fbt = arg;
+
+	pthread_mutex_lock(&fbt->lock);
+	forget_modules(fbt);
+	if (fbt->k && has_modules(fbt))
+		drop_gone(fbt);
+	/* a guest that cannot be stopped now is looked at again */
+	if (fbt->is_dirty)
+		(void)commit_locked(fbt, NULL);
+	pthread_mutex_unlock(&fbt->lock);
+}
+
+static bool op_is_gone(void *arg, uint64_t key)
+{
+	struct probe_fbt *fbt = arg;
+
+	pthread_mutex_lock(&fbt->lock);
+	const struct point *p = &fbt->point[key];
+	const bool is_gone = p->is_gone || !fbt->k || p->generation != fbt->generation;
+	pthread_mutex_unlock(&fbt->lock);
+	return is_gone;
 }
 
 /* --- making probes ------------------------------------------------------------------------------ */
@@ -287,8 +448,19 @@ static void renew_point(struct probe_fbt *fbt, const struct point *now)
 {
 	struct point *p = bsearch(now, fbt->point, fbt->points, sizeof(*now), by_id);
 
-	if (p && (p->generation != now->generation || now->is_module))
-		*p = *now;
+	if (!p || (p->generation == now->generation && !now->module))
+		return;
+	const bool was_gone = p->is_enabled && (p->is_gone || p->generation != now->generation);
+	const bool is_enabled = p->is_enabled, is_gone = p->is_gone;
+	*p = *now;
+	p->is_enabled = is_enabled;
+	p->is_gone = is_gone;
+	/* whoever has it enabled has it again */
+	if (was_gone) {
+		drop_wishes(fbt, (uint64_t)(p - fbt->point));
+		p->is_gone = enable_locked(fbt, (uint64_t)(p - fbt->point), p->id, NULL);
+		fbt->is_dirty |= !p->is_gone;
+	}
 }
 
 /* One of a function's two probes; those that cannot be made, for lack of memory or names, are left out. */
@@ -324,107 +496,54 @@ static void make_probes(struct probe_fbt *fbt, const struct probe_name *pattern,
 			make_probe(fbt, like, module, function, is_return);
 }
 
-/* Parts that gcc has moved elsewhere are no functions of their own. */
-static bool is_part(const char *function)
+static void provide_name(struct probe_fbt *fbt, const struct probe_name *pattern,
+			 const struct probe_names *names, uint32_t i, const char *module,
+			 uint64_t identity)
 {
-	const char *cold = strstr(function, COLD);
+	const struct point p = { .part = { names->list[i].text, names->list[i].cold },
+				 .module = identity,
+				 .generation = fbt->generation };
 
-	return cold && cold != function && (!cold[strlen(COLD)] || cold[strlen(COLD)] == '.');
+	make_probes(fbt, pattern, &p, module, probe_names_at(names, i));
 }
 
-static void provide_kernel(struct probe_fbt *fbt, const struct probe_name *pattern)
+static void provide_names(struct probe_fbt *fbt, const struct probe_name *pattern,
+			  const struct probe_names *names, const char *module, uint64_t identity)
 {
-	struct lnx_symbol s, cold;
-	uint64_t after = 0;
-	gva_t at;
+	/* one that is named needs not be compared with all */
+	const bool is_one = *pattern->function && !strpbrk(pattern->function, "*?");
+	const uint32_t one = is_one ? probe_names_find(names, pattern->function) : names->count;
 
-	while (lnx_function_next(fbt->k, &after, &s)) {
-		struct point p = { .part[0] = { s.start, s.size }, .generation = fbt->generation };
-		char name[LNX_SYMBOL_MAX + sizeof(COLD)];
+	if (one < names->count)
+		provide_name(fbt, pattern, names, one, module, identity);
+	for (uint32_t i = 0; !is_one && i < names->count; i++)
+		if (probe_glob(pattern->function, probe_names_at(names, i)))
+			provide_name(fbt, pattern, names, i, module, identity);
+}
 
-		if (!probe_glob(pattern->function, s.name) || is_part(s.name))
-			continue;
-		snprintf(name, sizeof(name), "%s" COLD, s.name);
-		if (!lnx_symbol_find(fbt->k, name, &at) && !lnx_symbol_at(fbt->k, at, &cold))
-			p.part[1] = (struct lnx_text){ cold.start, cold.size };
-		make_probes(fbt, pattern, &p, KERNEL_MODULE, s.name);
+/* Once for each kernel; without memory for it there are no functions. */
+static const struct probe_names *names_of_kernel(struct probe_fbt *fbt)
+{
+	static const struct probe_names none = { 0 };
+
+	if (!fbt->names)
+		fbt->names = calloc(1, sizeof(*fbt->names));
+	if (fbt->names && !fbt->names->count && probe_names_of_kernel(fbt->k, fbt->names))
+		probe_names_deinit(fbt->names);
+	return fbt->names ? fbt->names : &none;
+}
+
+static const struct probe_names *names_of_module(struct probe_fbt *fbt, uint32_t i)
+{
+	if (!fbt->has_names[i]) {
+		lnx_view_init(&fbt->view, fbt->k, fbt->g);
+		/* one that cannot be read, or goes meanwhile, has none */
+		if (probe_names_of_module(&fbt->view, &fbt->modules->module[i],
+					  &fbt->module_names[i]))
+			probe_names_deinit(&fbt->module_names[i]);
+		fbt->has_names[i] = true;
 	}
-}
-
-/* --- modules --- */
-
-struct named {
-	struct lnx_text text;
-	char name[PROBE_FUNCTION_MAX];
-};
-
-struct names {
-	struct named *list;
-	uint32_t count;
-};
-
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
-}
-
-/* The functions of a module that stay. Names that do not fit are left out. */
-static bool names_read(struct probe_fbt *fbt, const struct lnx_module *m, struct names *out)
-{
-	const uint64_t start = m->text[LNX_MODULE_CORE].start, size = m->text[LNX_MODULE_CORE].size;
-	struct lnx_module_symbols symbols;
-	struct lnx_symbol s;
-	uint64_t last = 0;
-
-	*out = (struct names){ 0 };
-	if (!lnx_module_symbols_read(&fbt->view, m, LNX_MODULE_SYMBOLS_MAX, &symbols) &&
-	    symbols.count)
-		out->list = calloc(symbols.count, sizeof(*out->list));
-	for (uint32_t i = 0; out->list && i < symbols.count; i++) {
-		const uint64_t at = symbols.symbol[i].value;
-
-		if (at == last || at - start >= size ||
-		    lnx_module_symbol_at(&fbt->view, m, &symbols, GVA(at), &s) ||
-		    strlen(s.name) >= PROBE_FUNCTION_MAX)
-			continue;
-		last = at;
-		out->list[out->count].text = (struct lnx_text){ s.start, s.size };
-		memcpy(out->list[out->count++].name, s.name, strlen(s.name) + 1);
-	}
-	lnx_module_symbols_deinit(&symbols);
-	return out->count;
-}
-
-static const struct named *find_cold(const struct names *names, const char *function)
-{
-	struct named key;
-
-	if ((size_t)snprintf(key.name, sizeof(key.name), "%s" COLD, function) >= sizeof(key.name))
-		return NULL;
-	return bsearch(&key, names->list, names->count, sizeof(key), by_name);
-}
-
-static void provide_module(struct probe_fbt *fbt, const struct probe_name *pattern,
-			   const struct lnx_module *m)
-{
-	struct names names;
-
-	if (!names_read(fbt, m, &names))
-		return;
-	qsort(names.list, names.count, sizeof(*names.list), by_name);
-	for (uint32_t i = 0; i < names.count; i++) {
-		const struct named *n = &names.list[i], *cold = find_cold(&names, n->name);
-		struct point p = { .part[0] = n->text,
-				   .generation = fbt->generation,
-				   .is_module = true };
-
-		if (!probe_glob(pattern->function, n->name) || is_part(n->name))
-			continue;
-		if (cold)
-			p.part[1] = cold->text;
-		make_probes(fbt, pattern, &p, m->name, n->name);
-	}
-	free(names.list);
+	return &fbt->module_names[i];
 }
 
 static void op_provide(void *arg, const struct probe_name *pattern)
@@ -432,14 +551,14 @@ static void op_provide(void *arg, const struct probe_name *pattern)
 	struct probe_fbt *fbt = arg;
 
 	pthread_mutex_lock(&fbt->lock);
-	if (fbt->k) {
-		lnx_view_init(&fbt->view, fbt->k, fbt->g);
-		if (probe_glob(pattern->module, KERNEL_MODULE))
-			provide_kernel(fbt, pattern);
-		lnx_modules_read(&fbt->view, fbt->modules);
-		for (uint32_t i = 0; i < fbt->modules->count; i++)
-			if (probe_glob(pattern->module, fbt->modules->module[i].name))
-				provide_module(fbt, pattern, &fbt->modules->module[i]);
+	if (fbt->k && probe_glob(pattern->module, KERNEL_MODULE))
+		provide_names(fbt, pattern, names_of_kernel(fbt), KERNEL_MODULE, 0);
+	for (uint32_t i = 0; fbt->k && i < modules_of(fbt)->count; i++) {
+		const struct lnx_module *m = &fbt->modules->module[i];
+
+		if (probe_glob(pattern->module, m->name))
+			provide_names(fbt, pattern, names_of_module(fbt, i), m->name,
+				      identity_of(m));
 	}
 	pthread_mutex_unlock(&fbt->lock);
 }
@@ -455,7 +574,7 @@ static enum gs_code parameter_locked(struct probe_fbt *fbt, const struct point *
 {
 	struct lnx_symbol s;
 
-	if (!fbt->k || p->generation != fbt->generation || p->is_module)
+	if (!fbt->k || p->generation != fbt->generation || p->module)
 		return GS_ENOENT;
 	if (p->is_return && n == 0) {
 		*out = (struct lnx_parameter){ "unsigned long", "offset" };
@@ -489,6 +608,8 @@ static enum gs_code op_arg_type(void *arg, uint64_t key, uint32_t n,
 }
 
 static const struct probe_provider_ops ops = {
+	.look = op_look,
+	.is_gone = op_is_gone,
 	.provide = op_provide,
 	.enable = op_enable,
 	.disable = op_disable,
@@ -498,21 +619,44 @@ static const struct probe_provider_ops ops = {
 
 /* --- its life ----------------------------------------------------------------------------------- */
 
+static bool have_room(struct probe_fbt *fbt)
+{
+	fbt->modules = calloc(1, sizeof(*fbt->modules));
+	fbt->module_names = gs_array_alloc(LNX_MODULES_MAX, sizeof(*fbt->module_names));
+	fbt->has_names = gs_array_alloc(LNX_MODULES_MAX, sizeof(*fbt->has_names));
+	return fbt->modules && fbt->module_names && fbt->has_names;
+}
+
+static void drop_room(struct probe_fbt *fbt)
+{
+	free(fbt->modules);
+	free(fbt->module_names);
+	free(fbt->has_names);
+}
+
+static void forget_names(struct probe_fbt *fbt)
+{
+	if (fbt->names)
+		probe_names_deinit(fbt->names);
+	free(fbt->names);
+	fbt->names = NULL;
+	forget_modules(fbt);
+}
+
 enum gs_code probe_fbt_create(struct probe_engine *e, struct guest *g, struct probe_fbt **fbt_out,
 			      struct gs_error *err)
 {
 	if (!guest_can_break(g))
 		return gs_fail(err, GS_ENOTSUP, "a guest from %s takes no breakpoints", g->source);
 	struct probe_fbt *fbt = calloc(1, sizeof(*fbt));
-	struct lnx_modules *modules = calloc(1, sizeof(*modules));
-	if (!fbt || !modules || pthread_mutex_init(&fbt->lock, NULL)) {
+	if (!fbt || !have_room(fbt) || pthread_mutex_init(&fbt->lock, NULL)) {
+		if (fbt)
+			drop_room(fbt);
 		free(fbt);
-		free(modules);
 		return gs_fail(err, GS_ENOSPC, "no memory for the provider fbt");
 	}
 	fbt->e = e;
 	fbt->g = g;
-	fbt->modules = modules;
 	enum gs_code rc = probe_provider_add(e, "fbt", &ops, fbt, &fbt->provider, err);
 	if (rc)
 		probe_fbt_destroy(fbt);
@@ -524,13 +668,17 @@ enum gs_code probe_fbt_create(struct probe_engine *e, struct guest *g, struct pr
 void probe_fbt_kernel_set(struct probe_fbt *fbt, const struct lnx_kernel *k)
 {
 	pthread_mutex_lock(&fbt->lock);
+	fbt->wishes = 0;
+	/*
+	 * While the one before is still known. A guest that cannot be stopped keeps breakpoints that mean
+	 * nothing to anybody.
+	 */
+	(void)commit_locked(fbt, NULL);
 	fbt->k = k;
 	fbt->generation++;
 	lnx_prototypes_close(fbt->prototypes);
 	fbt->prototypes = NULL;
-	fbt->wishes = 0;
-	/* a guest that cannot be stopped keeps breakpoints that mean nothing to anybody */
-	(void)commit_locked(fbt, NULL);
+	forget_names(fbt);
 	pthread_mutex_unlock(&fbt->lock);
 }
 
@@ -543,7 +691,7 @@ void probe_fbt_destroy(struct probe_fbt *fbt)
 	if (fbt->sites)
 		return;
 	pthread_mutex_destroy(&fbt->lock);
-	free(fbt->modules);
+	drop_room(fbt);
 	free(fbt->point);
 	free(fbt->wish);
 	free(fbt);

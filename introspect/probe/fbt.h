@@ -34,7 +34,7 @@ GS_MUST_USE enum gs_code probe_fbt_create(struct probe_engine *e, struct guest *
 
 /**
  * The guest's kernel was found, or is another one; borrowed until the next call. Probes of the one
- * before can be enabled no more, and those that are fire no more. NULL: there is none.
+ * before fire no more, until somebody asks for what matches them in this one. NULL: there is none.
  */
 void probe_fbt_kernel_set(struct probe_fbt *fbt, const struct lnx_kernel *k);
 

@@ -460,7 +460,7 @@ static void fire(struct probe_engine *e, uint32_t id, const struct probe_context
 	struct probe_lane *lane = &e->lane[c->vcpu];
 	struct firing f = { .e = e, .lane = lane, .c = c };
 
-	pthread_mutex_lock(&lane->lock);
+	probe_lane_lock(lane);
 	const struct probe_ecb *ecb = id && id <= e->probes ? probe_at(e, id)->ecb : NULL;
 	if (ecb)
 		f.now_ns = e->config.clock();

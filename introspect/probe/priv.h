@@ -152,6 +152,12 @@ struct probe_session {
 /* --- the engine ---------------------------------------------------------------------------------- */
 
 struct probe_lane {
+	/*
+	 * Taken through probe_lane_lock() alone. A vCPU that fires all the time takes the lock again before
+	 * who waits for it has woken up; the gate is before the lock, and held for no longer than it takes to get
+	 * that, so that whoever waits is next.
+	 */
+	pthread_mutex_t gate;
 	pthread_mutex_t lock;
 	/* scratch of the firing under way */
 	struct lnx_view view;
@@ -183,6 +189,7 @@ static inline struct probe *probe_at(struct probe_engine *e, uint32_t id)
 	return &e->chunk[(id - 1) / PROBE_CHUNK][(id - 1) % PROBE_CHUNK];
 }
 
+void probe_lane_lock(struct probe_lane *lane);
 void probe_lanes_lock(struct probe_engine *e);
 void probe_lanes_unlock(struct probe_engine *e);
 
@@ -193,6 +200,9 @@ struct probe_name probe_name_of(const struct probe *p);
 
 /** Have providers create what a pattern can mean; engine.lock is held. NULL: anything */
 void probe_provide_locked(struct probe_engine *e, const struct probe_pattern *pattern);
+
+/** Have providers look at what the guest has now; engine.lock is held. */
+void probe_look_locked(struct probe_engine *e);
 
 /** probe_fire() for one session alone: begin and end. */
 void probe_fire_for(struct probe_session *s, uint32_t id, uint32_t vcpu);

@@ -106,6 +106,15 @@ struct probe_arg_type {
 
 struct probe_provider_ops {
 	/**
+	 * Called before probes are listed or matched, after a program was enabled, and about once a second:
+	 * what the guest has may have changed since. Enabled probes whose place has gone are taken away,
+	 * those whose place is there again, because provide() has found it, come into force. May stop the
+	 * guest. NULL: nothing goes.
+	 */
+	void (*look)(void *arg);
+	/** Whether what an enabled probe names was gone at the last look(), so that it does not fire. NULL: never */
+	bool (*is_gone)(void *arg, uint64_t key);
+	/**
 	 * Probes are listed or matched: create those that the pattern can mean and that do not exist
 	 * yet. One that exists already is no error. NULL: all were created at the start.
 	 */

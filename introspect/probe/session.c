@@ -365,6 +365,7 @@ void probe_engine_deadman(struct probe_engine *e)
 	struct probe_session *s;
 
 	pthread_mutex_lock(&e->lock);
+	probe_look_locked(e);
 	const uint64_t now_ns = e->config.clock();
 	LIST_FOREACH(s, &e->sessions, link)
 	{
@@ -384,7 +385,7 @@ static void add_store(const struct probe_session *s, uint32_t vcpu, struct probe
 	struct probe_lane *lane = &s->e->lane[vcpu];
 	const struct probe_store *store = &s->store[vcpu];
 
-	pthread_mutex_lock(&lane->lock);
+	probe_lane_lock(lane);
 	for (uint32_t i = 0; i < 2; i++) {
 		status->drops += store->half[i].drops;
 		status->errors += store->half[i].errors;
@@ -393,6 +394,13 @@ static void add_store(const struct probe_session *s, uint32_t vcpu, struct probe
 	}
 	status->stack_drops += store->stack_drops;
 	pthread_mutex_unlock(&lane->lock);
+}
+
+static bool is_gone(struct probe_engine *e, uint32_t id)
+{
+	const struct probe *p = probe_at(e, id);
+
+	return p->provider->ops->is_gone && p->provider->ops->is_gone(p->provider->arg, p->key);
 }
 
 static enum gs_code status_locked(struct probe_session *s, struct probe_status *status_out,
@@ -415,6 +423,10 @@ static enum gs_code status_locked(struct probe_session *s, struct probe_status *
 	};
 	for (uint32_t i = 0; i < s->e->vcpus; i++)
 		add_store(s, i, status_out);
+	if (s->linked)
+		probe_look_locked(s->e);
+	for (uint32_t i = 0; s->linked && i < s->ecbs; i++)
+		status_out->gone += is_gone(s->e, s->ecb[i]->probe);
 	return GS_OK;
 }
 

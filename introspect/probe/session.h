@@ -32,6 +32,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "introspect/btlog/book.h"
 #include "introspect/btlog/btlog.h"
 #include "introspect/guest/guest.h"
 #include "introspect/linux/linux.h"
@@ -81,6 +82,13 @@ struct probe_world {
 	const struct lnx_kernel *kernel;
 	struct btl_library *library;
 	struct btl_log *log; /* where record() goes, and erase(); a hash log */
+	/**
+	 * The function at an address outside of the kernel's image, as it is now. Called by
+	 * probe_session_buffer() and probe_session_aggregates() alone, so that who calls these sees to
+	 * whatever lock it needs. NULL: such addresses have no names
+	 */
+	bool (*name)(void *arg, uint64_t address, struct btl_name *name_out);
+	void *arg; /* of name() */
 };
 
 /**
@@ -90,7 +98,10 @@ struct probe_world {
  */
 void probe_engine_world_set(struct probe_engine *e, const struct probe_world *world);
 
-/** Kill the sessions that nobody has asked about for too long. To be called about once a second. */
+/**
+ * Kill the sessions that nobody has asked about for too long, and have providers look whether what is
+ * enabled is there still. To be called about once a second.
+ */
 void probe_engine_deadman(struct probe_engine *e);
 
 /** Versions and limits. NULL: out of memory; returned: json_decref() */
@@ -252,6 +263,7 @@ struct probe_status {
 	uint64_t stack_drops;	    /* of these: no place for a stack */
 	uint32_t filled;	    /* buffers of policy fill that are full */
 	uint32_t enabled, clauses;
+	uint32_t gone; /* of these: what they name was unloaded, so that they do not fire */
 	bool exiting, killed;
 };
 

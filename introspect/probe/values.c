@@ -12,7 +12,7 @@
 #define NUMBER_MIN (-(INT64_C(1) << 32))
 
 #define NUMBER_COST 24u
-#define FRAME_MAX   (LNX_SYMBOL_MAX + 24)
+#define FRAME_MAX   (sizeof(struct btl_name) + 24)
 
 json_t *probe_text_json(const char *text)
 {
@@ -38,19 +38,38 @@ json_t *probe_number_json(uint64_t value)
 	return (int64_t)value < NUMBER_MIN ? address_json(value) : json_integer((int64_t)value);
 }
 
-/* "vfs_read", "vfs_read+0x1c", or the address. */
-static void name_address(const struct probe_session *s, uint64_t address, uint64_t code,
-			 char text_out[static FRAME_MAX])
+/* The function that an address is in. Its module is "" in the image */
+static bool find_function(const struct probe_session *s, uint64_t code, struct btl_name *name_out)
 {
-	const struct lnx_kernel *k = s->e->world.kernel;
+	const struct probe_world *w = &s->e->world;
 	struct lnx_symbol symbol;
 
-	if (!k || lnx_symbol_at(k, GVA(code), &symbol))
+	if (!w->kernel || lnx_symbol_at(w->kernel, GVA(code), &symbol))
+		return w->name && w->name(w->arg, code, name_out);
+	name_out->start = symbol.start;
+	name_out->module[0] = '\0';
+	snprintf(name_out->name, sizeof(name_out->name), "%s", symbol.name);
+	return true;
+}
+
+/* "vfs_read", "vfs_read+0x1c", "vsock_accept+0x8 [vsock]", or the address. */
+static void name_address(const struct probe_session *s, uint64_t address, uint64_t code,
+			 bool want_offset, char text_out[static FRAME_MAX])
+{
+	struct btl_name found;
+	int n;
+
+	if (!find_function(s, code, &found)) {
 		snprintf(text_out, FRAME_MAX, "%#" PRIx64, address);
-	else if (address == symbol.start)
-		snprintf(text_out, FRAME_MAX, "%s", symbol.name);
+		return;
+	}
+	if (address == found.start || !want_offset)
+		n = snprintf(text_out, FRAME_MAX, "%s", found.name);
 	else
-		snprintf(text_out, FRAME_MAX, "%s+%#" PRIx64, symbol.name, address - symbol.start);
+		n = snprintf(text_out, FRAME_MAX, "%s+%#" PRIx64, found.name,
+			     address - found.start);
+	if (*found.module)
+		snprintf(text_out + n, FRAME_MAX - (size_t)n, " [%s]", found.module);
 }
 
 static json_t *symbol_json(const struct probe_session *s, uint64_t address, size_t *cost)
@@ -58,7 +77,7 @@ static json_t *symbol_json(const struct probe_session *s, uint64_t address, size
 	char text[FRAME_MAX] = "[user]";
 
 	if (address)
-		name_address(s, address, address, text);
+		name_address(s, address, address, false, text);
 	*cost += strlen(text);
 	return probe_text_json(text);
 }
@@ -70,7 +89,7 @@ static json_t *frame_json(const struct probe_session *s, uint64_t frame, size_t 
 	if (btl_frame_is_pseudo(frame))
 		snprintf(text, sizeof(text), "%s", btl_pseudo_name(frame));
 	else
-		name_address(s, btl_frame_address(frame), btl_frame_code(frame), text);
+		name_address(s, btl_frame_address(frame), btl_frame_code(frame), true, text);
 	*cost += strlen(text) + 4;
 	return probe_text_json(text);
 }

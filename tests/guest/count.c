@@ -7,25 +7,48 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define FIFO_MAX 99 // MAX_RT_PRIO - 1 in the kernel
 
-// Nothing else in the guest makes this call. @return wrong results
-static int count_part(long calls)
+// Nothing else in the guest makes these calls.
+static bool call_right(void)
+{
+	return syscall(SYS_sched_get_priority_max, SCHED_FIFO) == FIFO_MAX;
+}
+
+static bool socket_right(void)
+{
+	int fd = socket(AF_VSOCK, SOCK_STREAM, 0);
+
+	return fd >= 0 && !close(fd);
+}
+
+static int count_wrong(long calls, bool (*right)(void))
 {
 	int wrong = 0;
 
 	for (long i = 0; i < calls; i++)
-		wrong += syscall(SYS_sched_get_priority_max, SCHED_FIFO) != FIFO_MAX;
+		wrong += !right();
 	return wrong;
 }
 
-void count_calls(long calls)
+static int calls_part(long calls)
 {
-	int cpus, wrong = on_each_cpu("w_count", count_part, calls, &cpus);
+	return count_wrong(calls, call_right);
+}
+
+static int sockets_part(long calls)
+{
+	return count_wrong(calls, socket_right);
+}
+
+void count_calls(long calls, bool sockets)
+{
+	int cpus, wrong = on_each_cpu("w_count", sockets ? sockets_part : calls_part, calls, &cpus);
 
 	printf("COUNT %ld on %d wrong %d\n", calls, cpus, wrong);
 }

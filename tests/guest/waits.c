@@ -109,6 +109,12 @@ void module_load(void)
 	close(fd);
 }
 
+void module_unload(void)
+{
+	if (syscall(SYS_delete_module, MODULE_NAME, O_NONBLOCK))
+		die(MODULE_NAME);
+}
+
 // The one wait that is not in the kernel's own text.
 _Noreturn void block_module(void)
 {

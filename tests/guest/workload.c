@@ -440,9 +440,20 @@ static void obey(char *line)
 		else
 			mix_report(arg);
 	} else if (!strcmp(word, "count")) {
-		count_calls(arg ? atol(arg) : 0);
+		const char *of = strtok(NULL, " \r\n");
+		count_calls(arg ? atol(arg) : 0, of && !strcmp(of, "sockets"));
 	} else if (!strcmp(word, "leak")) {
 		leak_rounds(arg ? atol(arg) : 0);
+	} else if (!strcmp(word, "kprobe")) {
+		const char *function = strtok(NULL, " \r\n");
+		if (function)
+			kprobe(arg, function);
+	} else if (!strcmp(word, "module")) {
+		if (arg && !strcmp(arg, "load"))
+			module_load();
+		else
+			module_unload();
+		printf("MODULE %s\n", arg ? arg : "");
 	} else if (!strcmp(word, "trap")) {
 		trap_self();
 	} else if (!strcmp(word, "bpf")) {

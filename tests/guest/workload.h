@@ -33,8 +33,10 @@ extern const struct wait waits[];
 extern const size_t wait_count;
 
 #define MODULE_PATH "/modules/0-vsock.ko" // of the cloud kernel
+#define MODULE_NAME "vsock"
 
 void module_load(void);
+void module_unload(void);
 _Noreturn void block_module(void);
 
 // --- listing.c
@@ -69,8 +71,9 @@ void mix_report(const char *id);
 
 // --- count.c
 
-// Make so many calls of sched_get_priority_max(), on all CPUs, and say whether each was answered right.
-void count_calls(long calls);
+// Make so many calls of sched_get_priority_max(), or sockets of the module's kind, on all CPUs, and say
+// whether each was answered right.
+void count_calls(long calls, bool sockets);
 // Run into a breakpoint, and say whether that was noticed.
 void trap_self(void);
 
@@ -78,6 +81,11 @@ void trap_self(void);
 
 // Have the module leak so many times, and print what it says of it; 0: it is loaded, and no more.
 void leak_rounds(long rounds);
+
+// --- kprobe.c
+
+// "add" a kprobe event for a function, say its "hits", or "del" it.
+void kprobe(const char *what, const char *function);
 
 // --- bpf.c
 

@@ -48,6 +48,33 @@ done
 that 'a trace ends when its program says so' wait $tracer
 that 'output on the console is an exit of a vCPU' grep -q '"value":[1-9]' "$out/exits.json"
 
+# what the console says is told without a trigger, and no capture is taken for it
+guestshot trace --control "$ctl" --json 'guest:::oops { trace("oops"); exit() }' >"$out/oops.json" 2>"$out/oops.errors" &
+tracer=$!
+tries=60
+while kill -0 $tracer 2>/dev/null && [ $tries -gt 0 ]; do
+	say oops
+	sleep 1
+	tries=$((tries - 1))
+done
+kill $tracer 2>/dev/null # unless it has ended by itself
+wait $tracer
+that 'an oops is traced without a trigger' grep -q '"probe":"guest:::oops"' "$out/oops.json"
+
+# a BPF program's code has a name
+ask 'bpf on' 'BPF on'
+guestshot trace --control "$ctl" --json 'profile-20 /comm == "w_bpf"/ { trace(symbol) }' >"$out/bpf.json" 2>&1 &
+tracer=$!
+tries=60
+until grep -q 'bpf_prog_[0-9a-f]*_w_spin \[bpf\]' "$out/bpf.json" || [ $tries = 0 ]; do
+	sleep 1
+	tries=$((tries - 1))
+done
+kill $tracer
+wait $tracer
+that 'a BPF program is told by its name' grep -q 'bpf_prog_[0-9a-f]*_w_spin \[bpf\]' "$out/bpf.json"
+ask 'bpf off' 'BPF off'
+
 # until the samples are enough, however slow the guest is
 guestshot trace --control "$ctl" --json \
 	'profile-20 { count() by comm; count() by symbol }; tick-5s { exit() }' >"$out/profile.json" 2>"$out/profile.errors"

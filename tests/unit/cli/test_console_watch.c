@@ -103,6 +103,21 @@ START_TEST(last_lines_are_kept)
 }
 END_TEST
 
+START_TEST(nobody_has_to_look_for_everything)
+{
+	cli_console_watch_look_for(&w, 1u << SS_REASON_CONSOLE);
+	feed("Kernel panic - not syncing: VFS\na,b\n");
+	ck_assert(cli_console_watch_take(&w, &found));
+	ck_assert_uint_eq(found.reason, SS_REASON_CONSOLE);
+	ck_assert(!cli_console_watch_take(&w, &found));
+	cli_console_watch_look_for(&w, 1u << SS_REASON_PANIC);
+	feed("Kernel panic - not syncing: VFS\na,b\n");
+	ck_assert(cli_console_watch_take(&w, &found));
+	ck_assert_uint_eq(found.reason, SS_REASON_PANIC);
+	ck_assert(!cli_console_watch_take(&w, &found));
+}
+END_TEST
+
 START_TEST(long_lines_and_odd_bytes_are_cut_and_kept)
 {
 	static char flood[10 * CLI_LINE_MAX];
@@ -132,6 +147,7 @@ Suite *suite_console_watch(void)
 	TCase *tc = tcase_create("watch");
 
 	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, nobody_has_to_look_for_everything);
 	tcase_add_test(tc, words_are_found_in_lines_of_any_pieces);
 	tcase_add_loop_test(tc, what_the_kernel_says_is_known, 0, ARRAY_SIZE(said));
 	tcase_add_test(tc, first_line_counts_until_it_is_taken);

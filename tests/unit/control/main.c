@@ -20,6 +20,7 @@ int main(void)
 	srunner_add_suite(sr, suite_watch());
 	srunner_add_suite(sr, suite_schedules());
 	srunner_add_suite(sr, suite_trace());
+	srunner_add_suite(sr, suite_trace_states());
 	srunner_run_all(sr, CK_ENV);
 
 	int failed = srunner_ntests_failed(sr);

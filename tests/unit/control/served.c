@@ -344,7 +344,6 @@ static void keep_fd(struct peer *p, struct msghdr *msg)
 
 const char *peer_line(struct peer *p)
 {
-	static char line[sizeof(p->line)];
 	char *newline;
 
 	while (!(newline = memchr(p->line, '\n', p->len))) {
@@ -368,11 +367,11 @@ const char *peer_line(struct peer *p)
 		p->len += (size_t)n;
 	}
 	size_t len = (size_t)(newline - p->line);
-	memcpy(line, p->line, len);
-	line[len] = '\0';
+	memcpy(p->said, p->line, len);
+	p->said[len] = '\0';
 	p->len -= len + 1;
 	memmove(p->line, newline + 1, p->len);
-	return line;
+	return p->said;
 }
 
 const char *peer_ask(struct peer *p, const char *request)

@@ -84,7 +84,7 @@ extern const size_t served_capture_len;
 struct peer {
 	int fd;
 	int passed; /* last descriptor that came along; -1: none */
-	char line[1 << 18];
+	char line[1 << 18], said[1 << 18];
 	size_t len;
 };
 
@@ -94,7 +94,7 @@ void peer_connect(struct peer *p, bool raw);
 /** Send text as it is. */
 void peer_send(const struct peer *p, const char *text);
 
-/** Next line, terminated, in a static buffer; "" at the end of the stream. */
+/** Next line, terminated, until the next one of this peer; "" at the end of the stream. */
 const char *peer_line(struct peer *p);
 
 /** Send @p request and a newline, return the next line. */

@@ -16,5 +16,6 @@ Suite *suite_store(void);
 Suite *suite_watch(void);
 Suite *suite_schedules(void);
 Suite *suite_trace(void);
+Suite *suite_trace_states(void);
 
 #endif

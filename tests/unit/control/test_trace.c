@@ -270,6 +270,9 @@ START_TEST(events_are_told)
 		       "\"program\":\"guest:::panic, guest::poweroff: {trace(arg0)};"
 		       "vcpu:::exit {count() by arg0}\""),
 		   "\"matched\": 5");
+	ck_assert(ctl_trace_wants_guest(s.trace, CTL_TRACE_PANIC));
+	ck_assert(!ctl_trace_wants_guest(s.trace, CTL_TRACE_OOPS));
+	ck_assert(!ctl_trace_wants_guest(NULL, CTL_TRACE_PANIC));
 	assert_has(ask(&a, "go", ""), "\"vcpu\": 0");
 	ctl_trace_guest(s.trace, CTL_TRACE_PANIC, 7, 0);
 	ctl_trace_guest(s.trace, CTL_TRACE_OOPS, 8, 0);

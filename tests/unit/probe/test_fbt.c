@@ -14,6 +14,7 @@
 #define NOP 0xd503201fu
 #define RET 0xd65f03c0u
 #define B   0x14000000u
+#define BRK 0xd4200000u
 
 static struct linux_guest g;
 static struct lnx_kernel *k;
@@ -87,11 +88,12 @@ static void setup(void)
 		put(vfs_read + i * 4, &(uint32_t){ i == 2 || i == 5 ? RET : NOP }, 1);
 	for (uint32_t i = 0; i < words_of(pipe_read); i++)
 		put(pipe_read + i * 4, &(uint32_t){ i ? NOP : RET }, 1);
+	put(lg_symbol(&g, "schedule"), &(uint32_t){ NOP }, 1);
 	const struct probe_engine_config config = { .guest = &g.m.guest };
 	ck_assert_int_eq(probe_engine_create(&config, &e, &made_error), GS_OK);
 	ck_assert_int_eq(probe_fbt_create(e, &g.m.guest, &fbt, &made_error), GS_OK);
 	probe_fbt_kernel_set(fbt, k);
-	probe_engine_world_set(e, &(struct probe_world){ k, NULL, NULL });
+	probe_engine_world_set(e, &(struct probe_world){ .kernel = k });
 	ck_assert_int_eq(probe_session_create(e, &s, &made_error), GS_OK);
 }
 
@@ -258,12 +260,154 @@ START_TEST(a_kernel_that_goes_takes_its_probes_along)
 }
 END_TEST
 
+START_TEST(a_probe_of_the_kernel_before_is_one_of_this_one_once_asked_for)
+{
+	struct probe_session *other;
+
+	ck_assert_int_eq(made_enable(s, "fbt::vfs_read:entry { count() }"), GS_OK);
+	made_go(s);
+	probe_fbt_kernel_set(fbt, NULL);
+	probe_fbt_kernel_set(fbt, k);
+	ck_assert_uint_eq(set.count, 0);
+	ck_assert_int_eq(probe_session_create(e, &other, &made_error), GS_OK);
+	ck_assert_int_eq(made_enable(other, "fbt::vfs_read:entry { count() }"), GS_OK);
+	ck_assert_uint_eq(set.count, 1);
+	made_go(other);
+	ck_assert(come_to(vfs_read, 0));
+	ck_assert_int_eq(made_sum(other), 1);
+	ck_assert_int_eq(made_sum(s), 1);
+	probe_session_destroy(other);
+	ck_assert_uint_eq(set.count, 1);
+}
+END_TEST
+
 START_TEST(code_that_is_not_there_is_said)
 {
 	lg_unmap(&g, vfs_read & ~UINT64_C(0xfff));
 	ck_assert_int_eq(made_enable(s, "fbt::vfs_read:return { count() }"), GS_EFAULT);
 	ck_assert_ptr_nonnull(strstr(made_error.text, "not in memory"));
 	ck_assert_uint_eq(set.count, 0);
+}
+END_TEST
+
+START_TEST(where_the_guest_has_a_breakpoint_is_none_of_ours)
+{
+	put(pipe_read, &(uint32_t){ BRK | 4 << 5 }, 1);
+	ck_assert_int_eq(made_enable(s, "fbt::vfs_read:entry, fbt::pipe_read:entry { count() }"),
+			 GS_EBUSY);
+	ck_assert_ptr_nonnull(strstr(made_error.text, "fbt:vmlinux:pipe_read:entry"));
+	ck_assert_ptr_nonnull(strstr(made_error.text, "kprobe"));
+	ck_assert_uint_eq(set.count, 0);
+	put(pipe_read, &(uint32_t){ BRK | 0x400 << 5 }, 1);
+	ck_assert_int_eq(made_enable(s, "fbt::pipe_read:entry { count() }"), GS_EBUSY);
+	ck_assert_ptr_nonnull(strstr(made_error.text, "BRK 0x400"));
+	put(pipe_read, &(uint32_t){ RET }, 1);
+	ck_assert_int_eq(made_enable(s, "fbt::pipe_read:entry { count() }"), GS_OK);
+	ck_assert_uint_eq(set.count, 1);
+}
+END_TEST
+
+/* --- modules --- */
+
+static struct lg_loaded load(const char *name)
+{
+	struct lg_loaded one = lg_load_module(&g, name, LG_MODULE);
+	const uint64_t page = *lg_entry(&g, g.swapper, LG_MODULE) & UINT64_C(0xfffffffff000);
+	uint32_t *word = lg_at(&g, page);
+
+	for (uint32_t i = 0; i < 64; i++)
+		word[i] = i % 16 == 15 ? RET : NOP;
+	lg_module_symbol(&one, "one_open", LG_MODULE);
+	lg_module_symbol(&one, "one_read", LG_MODULE + 64);
+	// of two with one name it is the first
+	lg_module_symbol(&one, "one_read", LG_MODULE + 128);
+	return one;
+}
+
+static uint32_t gone(void)
+{
+	struct probe_status status;
+
+	ck_assert_int_eq(probe_session_status(s, &status, &made_error), GS_OK);
+	return status.gone;
+}
+
+START_TEST(a_module_that_comes_is_matched)
+{
+	ck_assert_int_eq(made_enable(s, "fbt:one::entry, fbt:one:one_read:return { count() }"),
+			 GS_OK);
+	ck_assert_uint_eq(made_matched, 0);
+	load("one");
+	ck_assert_int_eq(probe_session_rematch(s, &made_matched, &made_error), GS_OK);
+	ck_assert_uint_eq(made_matched, 3);
+	ck_assert_uint_eq(set.count, 3);
+	made_go(s);
+	ck_assert(come_to(LG_MODULE, 0));
+	ck_assert(come_to(LG_MODULE + 64, 0));
+	ck_assert(come_to(LG_MODULE + 124, 1));
+	ck_assert(!come_to(LG_MODULE + 128, 1));
+	ck_assert_int_eq(made_sum(s), 3);
+	ck_assert_int_eq(probe_session_rematch(s, &made_matched, &made_error), GS_OK);
+	ck_assert_uint_eq(made_matched, 0);
+	ck_assert_uint_eq(set.count, 3);
+}
+END_TEST
+
+START_TEST(a_module_that_goes_takes_its_probes_along)
+{
+	struct lg_loaded one = load("one");
+	struct guest_break was;
+
+	ck_assert_int_eq(made_enable(s, "fbt:one:one_read:, fbt::vfs_read:entry { count() }"),
+			 GS_OK);
+	ck_assert_uint_eq(set.count, 3);
+	made_go(s);
+	ck_assert_uint_eq(gone(), 0);
+	for (uint32_t i = 0; i < set.count; i++)
+		ck_assert(set.is_there(set.arg, &list[i]));
+	was = list[list[0].va == LG_MODULE + 64 ? 0 : 1];
+	ck_assert_uint_eq(was.va, LG_MODULE + 64);
+	lg_unload_module(&g, &one);
+	lg_unmap(&g, LG_MODULE);
+	ck_assert(!set.is_there(set.arg, &was));
+	ck_assert_uint_eq(gone(), 2);
+	ck_assert_uint_eq(set.count, 1);
+	ck_assert(!come_to(LG_MODULE + 64, 0));
+	ck_assert(come_to(vfs_read, 0));
+	ck_assert_int_eq(made_enable(s, "fbt:one:one_open:entry { count() }"), GS_EBUSY);
+	// another one in its place is not it; when it is back, it is probed again
+	struct lg_loaded two = load("two");
+	probe_engine_deadman(e);
+	ck_assert_uint_eq(set.count, 1);
+	lg_unload_module(&g, &two);
+	load("one");
+	ck_assert_uint_eq(gone(), 2);
+	ck_assert_int_eq(probe_session_rematch(s, &made_matched, &made_error), GS_OK);
+	ck_assert_uint_eq(made_matched, 0);
+	ck_assert_uint_eq(gone(), 0);
+	ck_assert_uint_eq(set.count, 3);
+	ck_assert(come_to(LG_MODULE + 64, 0));
+	ck_assert_int_eq(made_sum(s), 2);
+}
+END_TEST
+
+START_TEST(a_module_that_went_before_it_was_enabled_is_said)
+{
+	struct lg_loaded one = load("one");
+	struct probe_session *other;
+
+	ck_assert_int_eq(made_enable(s, "fbt:one:one_read:entry { count() }"), GS_OK);
+	lg_unload_module(&g, &one);
+	ck_assert_int_eq(probe_session_create(e, &other, &made_error), GS_OK);
+	ck_assert_int_eq(made_enable(other, "fbt:one:one_read:return { count() }"), GS_OK);
+	ck_assert_uint_eq(made_matched, 0);
+	ck_assert_uint_eq(set.count, 0);
+	probe_session_destroy(other);
+	// the probe is there still, its function is not
+	probe_session_destroy(s);
+	ck_assert_int_eq(probe_session_create(e, &s, &made_error), GS_OK);
+	ck_assert_int_eq(made_enable(s, "fbt:one:one_read:entry { count() }"), GS_ENOENT);
+	ck_assert_ptr_nonnull(strstr(made_error.text, "module"));
 }
 END_TEST
 
@@ -297,7 +441,7 @@ START_TEST(a_guest_without_breakpoints_has_no_such_provider)
 	g.ops.breaks = NULL;
 	ck_assert_int_eq(probe_fbt_create(e, &g.m.guest, &none, &made_error), GS_ENOTSUP);
 	ck_assert_int_eq(guest_breaks_set(&g.m.guest,
-					  &(struct guest_break_set){ list, 1, NULL, NULL },
+					  &(struct guest_break_set){ .list = list, .count = 1 },
 					  &made_error),
 			 GS_ENOTSUP);
 	ck_assert_int_eq(guest_breaks_set(&g.m.guest, &(struct guest_break_set){ 0 }, NULL), GS_OK);
@@ -318,7 +462,12 @@ Suite *suite_fbt(void)
 	tcase_add_test(c, a_program_is_one_change_of_breakpoints);
 	tcase_add_test(c, what_the_guest_refuses_is_not_enabled);
 	tcase_add_test(c, a_kernel_that_goes_takes_its_probes_along);
+	tcase_add_test(c, a_probe_of_the_kernel_before_is_one_of_this_one_once_asked_for);
 	tcase_add_test(c, code_that_is_not_there_is_said);
+	tcase_add_test(c, where_the_guest_has_a_breakpoint_is_none_of_ours);
+	tcase_add_test(c, a_module_that_comes_is_matched);
+	tcase_add_test(c, a_module_that_goes_takes_its_probes_along);
+	tcase_add_test(c, a_module_that_went_before_it_was_enabled_is_said);
 	tcase_add_test(c, arguments_have_types);
 	tcase_add_test(c, a_guest_without_breakpoints_has_no_such_provider);
 	suite_add_tcase(suite, c);

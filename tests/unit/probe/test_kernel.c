@@ -33,7 +33,8 @@ static void begin(const char *text)
 	ck_assert_int_eq(probe_engine_create(&config, &e, &made_error), GS_OK);
 	ck_assert_int_eq(probe_provider_add(e, "made", &ops, NULL, &p, &made_error), GS_OK);
 	ck_assert_int_eq(probe_create(p, "", "", "hit", 0, &id), GS_OK);
-	probe_engine_world_set(e, &(struct probe_world){ k, lib, log_of });
+	probe_engine_world_set(e,
+			       &(struct probe_world){ .kernel = k, .library = lib, .log = log_of });
 	ck_assert_int_eq(probe_session_create(e, &s, &made_error), GS_OK);
 	ck_assert_int_eq(made_enable(s, text), GS_OK);
 	made_go(s);
@@ -163,6 +164,42 @@ START_TEST(ring_gives_stacks_back)
 }
 END_TEST
 
+static bool name_outside(void *arg, uint64_t address, struct btl_name *name_out)
+{
+	const uint64_t start = *(const uint64_t *)arg;
+
+	if (address - start >= 0x100)
+		return false;
+	*name_out = (struct btl_name){ .start = start, .name = "one_read", .module = "one" };
+	return true;
+}
+
+/* Where the image has no names, somebody else may; a key that is one function is told as one. */
+START_TEST(modules_have_names)
+{
+	static uint64_t start = LG_MODULE + 0x100;
+	char *text;
+
+	begin("hit { trace(symbol, stack) }");
+	probe_engine_world_set(e, &(struct probe_world){ .kernel = k,
+							 .library = lib,
+							 .log = log_of,
+							 .name = name_outside,
+							 .arg = &start });
+	g.m.regs[0].pc = start + 0x20;
+	fire(0);
+	text = first_terms();
+	ck_assert_ptr_nonnull(strstr(text, "[\"one_read [one]\",[\"one_read+0x20 [one]\","));
+	free(text);
+	g.m.regs[0].pc = start + 0x100;
+	fire(0);
+	text = first_terms();
+	ck_assert_ptr_nonnull(strstr(text, "[\"0xffff800001000200\",[\"0xffff800001000200\","));
+	free(text);
+	end();
+}
+END_TEST
+
 START_TEST(user_mode_has_a_name_of_its_own)
 {
 	char *text;
@@ -215,7 +252,8 @@ START_TEST(kernel_that_goes_takes_its_stacks_along)
 						     .capacity = 64 };
 	ck_assert_int_eq(btl_library_create(&options, &lib, &made_error), GS_OK);
 	ck_assert_int_eq(btl_log_create(lib, &log_options, &log_of, &made_error), GS_OK);
-	probe_engine_world_set(e, &(struct probe_world){ k, lib, log_of });
+	probe_engine_world_set(e,
+			       &(struct probe_world){ .kernel = k, .library = lib, .log = log_of });
 	/* of two libraries one session cannot have stacks */
 	fire(0);
 	ck_assert_int_eq(probe_session_status(s, &status, &made_error), GS_OK);
@@ -237,6 +275,7 @@ Suite *suite_kernel(void)
 	tcase_add_test(t, registers_are_fetched_once_and_only_when_wanted);
 	tcase_add_test(t, stacks_are_keys_and_records);
 	tcase_add_test(t, ring_gives_stacks_back);
+	tcase_add_test(t, modules_have_names);
 	tcase_add_test(t, user_mode_has_a_name_of_its_own);
 	tcase_add_test(t, stack_is_recorded_for_an_element_until_it_is_erased);
 	tcase_add_test(t, kernel_that_goes_takes_its_stacks_along);

@@ -38,12 +38,24 @@ static void on_hit(void *arg, const struct guest_hit *hit)
 	(void)hit;
 }
 
+/* The set before, and a place that is there no more. */
+static const struct vmm_breaks *before_set;
+static uint64_t gone_va;
+
+static bool is_there(void *arg, const struct guest_break *where)
+{
+	(void)arg;
+	return where->va != gone_va;
+}
+
 static enum gs_code make(const struct guest_break *list, uint32_t count, uint32_t hardware,
 			 struct vmm_breaks_ram *ram, struct vmm_breaks **b, struct gs_error *err)
 {
-	const struct guest_break_set set = { list, count, on_hit, NULL };
+	const struct guest_break_set set = {
+		.list = list, .count = count, .on_hit = on_hit, .is_there = is_there
+	};
 
-	return vmm_breaks_make(&set, ram, hardware, b, err);
+	return vmm_breaks_make(&set, before_set, ram, hardware, b, err);
 }
 
 START_TEST(breaks_are_written_and_the_text_is_as_before)
@@ -125,6 +137,63 @@ START_TEST(what_the_guest_wrote_stays)
 }
 END_TEST
 
+START_TEST(the_guest_puts_its_own_over_ours)
+{
+	struct guest_break list[] = { at(1), at(2), at(3) };
+	struct vmm_breaks_ram ram = ram_make();
+	struct vmm_breaks *old, *b;
+
+	ck_assert_int_eq(make(list, 3, 1, &ram, &old, NULL), GS_OK);
+	vmm_breaks_plant(old, &ram);
+	ck_assert(vmm_breaks_find(old, TEXT_VA + 4)->is_hardware);
+	text[1] = text[2] = KPROBE;
+	ck_assert_uint_eq(vmm_breaks_remove(old, &ram), 1);
+	// what was there stays: in hardware, or by way of the guest's own
+	before_set = old;
+	ck_assert_int_eq(make(list, 3, 1, &ram, &b, NULL), GS_OK);
+	ck_assert_uint_eq(b->hardware, 1);
+	ck_assert(vmm_breaks_find(b, TEXT_VA + 4)->is_hardware);
+	ck_assert(vmm_breaks_find(b, TEXT_VA + 8)->is_guests);
+	vmm_breaks_plant(b, &ram);
+	ck_assert_uint_eq(text[1], KPROBE);
+	ck_assert_uint_eq(text[2], KPROBE);
+	ck_assert_uint_eq(text[3], GUEST_BREAK_INSN);
+	ck_assert_uint_eq(vmm_breaks_remove(b, &ram), 0);
+	ck_assert_uint_eq(text[2], KPROBE);
+	ck_assert_uint_eq(text[3], NOP);
+	// one that is new is refused, and what was in force comes back but for where the guest wrote
+	struct vmm_breaks *none;
+	struct guest_break more[] = { at(3), at(4) };
+	text[4] = KPROBE;
+	ck_assert_int_eq(make(more, 2, 1, &ram, &none, NULL), GS_EBUSY);
+	vmm_breaks_plant(old, &ram);
+	ck_assert_uint_eq(text[2], KPROBE);
+	ck_assert_uint_eq(text[3], GUEST_BREAK_INSN);
+	free(b);
+	free(old);
+}
+END_TEST
+
+START_TEST(memory_that_is_somebody_elses_is_left_alone)
+{
+	struct guest_break list[] = { at(1), at(2) };
+	struct vmm_breaks_ram ram = ram_make();
+	struct vmm_breaks *b;
+
+	ck_assert_int_eq(make(list, 2, 0, &ram, &b, NULL), GS_OK);
+	vmm_breaks_plant(b, &ram);
+	gone_va = TEXT_VA + 4;
+	ck_assert_uint_eq(vmm_breaks_remove(b, &ram), 0);
+	ck_assert_uint_eq(text[1], GUEST_BREAK_INSN);
+	ck_assert_uint_eq(text[2], NOP);
+	text[1] = NOP; // whatever it holds now
+	vmm_breaks_plant(b, &ram);
+	ck_assert_uint_eq(text[1], NOP);
+	ck_assert_uint_eq(text[2], GUEST_BREAK_INSN);
+	free(b);
+}
+END_TEST
+
 START_TEST(bad_places_are_refused)
 {
 	struct guest_break odd = at(1), outside = at(1), end = at(1);
@@ -178,6 +247,8 @@ TCase *breaks_case(void)
 	tcase_add_test(c, breaks_are_written_and_the_text_is_as_before);
 	tcase_add_test(c, hardware_is_for_what_cannot_be_executed_first);
 	tcase_add_test(c, what_the_guest_wrote_stays);
+	tcase_add_test(c, the_guest_puts_its_own_over_ours);
+	tcase_add_test(c, memory_that_is_somebody_elses_is_left_alone);
 	tcase_add_test(c, bad_places_are_refused);
 	tcase_add_test(c, instructions_that_cannot_be_passed_are_refused);
 	return c;
