@@ -429,10 +429,10 @@ START_TEST(each_operation_does_in_each_state_what_the_table_says)
 
 	begin();
 	shared = (struct model){ .own = 100, .number = NO_SESSION };
-	for (uint32_t i = 0; i < CLIENTS; i++)
-		actors[i] = (struct actor){
-			.peer = &peers[i], .seed = 77 + i, .index = i, .own = { .own = i + 1 }
-		};
+	for (uint32_t i = 0; i < CLIENTS; i++) {
+		actors[i] = (struct actor){ .peer = &peers[i], .seed = 77 + i, .index = i };
+		actors[i].own.own = i + 1;
+	}
 	run(actors, act_often);
 	for (uint32_t i = 0; i < CLIENTS; i++) {
 		ck_assert_uint_eq(actors[i].reached, (1u << STATES) - 1);

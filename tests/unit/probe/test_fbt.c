@@ -75,6 +75,8 @@ static uint32_t words_of(uint64_t at)
 
 static void setup(void)
 {
+	static const uint32_t nop = NOP, ret = RET;
+
 	sets = 0;
 	refusal = GS_OK;
 	set = (struct guest_break_set){ 0 };
@@ -85,10 +87,10 @@ static void setup(void)
 	vfs_read = lg_symbol(&g, "vfs_read");
 	pipe_read = lg_symbol(&g, "pipe_read");
 	for (uint32_t i = 0; i < words_of(vfs_read); i++)
-		put(vfs_read + i * 4, &(uint32_t){ i == 2 || i == 5 ? RET : NOP }, 1);
+		put(vfs_read + i * 4, i == 2 || i == 5 ? &ret : &nop, 1);
 	for (uint32_t i = 0; i < words_of(pipe_read); i++)
-		put(pipe_read + i * 4, &(uint32_t){ i ? NOP : RET }, 1);
-	put(lg_symbol(&g, "schedule"), &(uint32_t){ NOP }, 1);
+		put(pipe_read + i * 4, i ? &nop : &ret, 1);
+	put(lg_symbol(&g, "schedule"), &nop, 1);
 	const struct probe_engine_config config = { .guest = &g.m.guest };
 	ck_assert_int_eq(probe_engine_create(&config, &e, &made_error), GS_OK);
 	ck_assert_int_eq(probe_fbt_create(e, &g.m.guest, &fbt, &made_error), GS_OK);
