@@ -333,6 +333,7 @@ static const struct lnx_member_name places[LNX_MEMBERS] = {
 	[LNX_M_CGROUP_NUMBER] = { "cgroup_namespace", "ns.inum", false },
 	[LNX_M_MM_ARG_START] = { "mm_struct", "arg_start", false },
 	[LNX_M_MM_ARG_END] = { "mm_struct", "arg_end", false },
+	[LNX_M_MM_VDSO] = { "mm_struct", "context.vdso", false },
 };
 
 static const char *const counters[LNX_COUNTERS] = {

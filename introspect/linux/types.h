@@ -312,6 +312,7 @@ enum lnx_member {
 	LNX_M_CGROUP_NUMBER,
 	LNX_M_MM_ARG_START,
 	LNX_M_MM_ARG_END,
+	LNX_M_MM_VDSO,
 	LNX_MEMBERS
 };
 

@@ -219,6 +219,8 @@ static const struct kcd_field mapping_fields[] = {
 	KCD_FIELD_FLAGS(struct ss_mapping_record, offset, "offset", HEX),
 	KCD_FIELD(struct ss_mapping_record, inode),
 	KCD_FIELD(struct ss_mapping_record, file),
+	KCD_FIELD(struct ss_mapping_record, build_id_size),
+	KCD_FIELD_FLAGS(struct ss_mapping_record, build_id, "build_id", HEX),
 };
 
 static const struct kcd_type types[] = {

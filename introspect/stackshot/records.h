@@ -135,9 +135,12 @@ struct ss_user_stack_record {
 /** A mapping of a process that frames of its user stacks lie in. */
 struct ss_mapping_record {
 	uint64_t start, end;
-	uint64_t offset;	    /* bytes of the file before start */
-	uint64_t inode;		    /* 0: of no file */
-	char file[SS_MAPPING_FILE]; /* path in its file system; cut at the beginning, without '/' */
+	uint64_t offset; /* bytes of the file before start */
+	uint64_t inode;	 /* 0: of no file */
+	/* path in its file system; cut at the beginning, without '/'; "[vdso]" is no file */
+	char file[SS_MAPPING_FILE];
+	uint32_t build_id_size; /* bytes; 0: not known */
+	uint8_t build_id[20];
 };
 
 enum ss_symbol_flags {

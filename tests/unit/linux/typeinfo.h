@@ -136,7 +136,7 @@ struct lg_mm {
 	uint64_t maple[2];   /* mm_mt: ma_root is the second word; not in 5.10 */
 	uint64_t rb_root;    /* mm_rb.rb_node: in 5.10 only */
 	uint64_t context_id; /* context.id */
-	uint64_t rest;
+	uint64_t vdso;	     /* context.vdso */
 	uint64_t arg_start, arg_end;
 };
 
