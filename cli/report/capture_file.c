@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "cli/report/queues.h"
 #include "cli/report/waits.h"
 #include "introspect/linux/linux.h"
 #include "introspect/linux/user.h"
@@ -707,7 +708,9 @@ static enum gs_code load(struct loader *l, const char *path, const uint8_t *data
 	rep_capture_name_frames(l->c);
 	find_init(l->c);
 	find_mappings(l->c);
-	return rep_waits_resolve(l->c) ? GS_OK : gs_fail(err, GS_ENOSPC, "%s: out of memory", path);
+	return rep_queues_resolve(l->c) && rep_waits_resolve(l->c)
+		       ? GS_OK
+		       : gs_fail(err, GS_ENOSPC, "%s: out of memory", path);
 }
 
 /* A compressed capture, or as much of it as is sound, becomes a plain one. */

@@ -230,6 +230,12 @@ struct ss_thread_context_record {
 	uint32_t on_rq;		   /* 1: on its CPU's run queue */
 	uint64_t vruntime, cfs_rq; /* of the fair class: where in which queue */
 	uint64_t pending, blocked; /* signals: bit n is signal n + 1 */
+	uint64_t deadline;	   /* of the fair class, which then has its queues in this order */
+	uint32_t
+		rt_place; /* of real-time threads: from 1, among those of its priority; 0: not known */
+	uint32_t delayed; /* 1: it sleeps, and is still on the run queue */
+	uint32_t locks;	  /* held, as lockdep counts them */
+	uint32_t reserved;
 };
 
 enum ss_missing {
