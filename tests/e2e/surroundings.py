@@ -12,6 +12,7 @@ import json
 import sys
 
 PROGRAM = '/bin/workload'
+QUEUE = 3  # threads w_queue
 INNER = '/outer/inner one'  # where the guest puts its process w_cgroup
 LOAD_NS = 5_000_000_000  # from one change of the load averages to the next, less a tick
 
@@ -125,9 +126,23 @@ class Comparison:
         self.check(f'frames of {PROGRAM} have its build id ({known[self.build_id]}, unknown in {known[None]})',
                    complaints)
 
+    def check_queue(self):
+        """Of three threads that want one CPU one has it at most; the others have places in one queue, each its own."""
+        threads = [t for task in self.document['tasks'] if task['comm'] == 'w_queue' for t in task['threads']]
+        waiting = [t for t in threads if t['vcpu'] is None]
+        places = [(t['context'].get('queue_place'), t['context'].get('queue_length')) for t in waiting]
+        complaints = []
+        if len(threads) != QUEUE or len(waiting) < QUEUE - 1:
+            complaints.append(f'{len(threads)} threads w_queue, {len(waiting)} of them wait')
+        elif (None in sum(places, ()) or len({place for place, _ in places}) < len(places)
+              or len({length for _, length in places}) > 1 or any(not 1 <= p <= n or n < len(places) for p, n in places)):
+            complaints.append(f'places and lengths: {places}')
+        self.check(f'threads that want one CPU have their places ({places})', complaints)
+
     def run(self):
         """True when all is well."""
-        for check in (self.check_cgroups, self.check_clock, self.check_load, self.check_constants, self.check_build_ids):
+        for check in (self.check_cgroups, self.check_clock, self.check_load, self.check_constants, self.check_build_ids,
+                      self.check_queue):
             check()
         self.out(f'1..{self.checks}')
         return not self.failures

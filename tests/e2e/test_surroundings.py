@@ -27,6 +27,9 @@ class SurroundingsTest(unittest.TestCase):
                        'threads': [{'user_backtrace': [self.frame]}]},
                       {'pid': IN_GROUP, 'comm': 'w_cgroup', 'context': {'cgroup': INNER},
                        'threads': [{'user_backtrace': [self.frame | {}]}, {}]}]
+        self.queue = [{'vcpu': None, 'context': {'queue_place': 2, 'queue_length': 2}}, {'vcpu': 3, 'context': {}},
+                      {'vcpu': None, 'context': {'queue_place': 1, 'queue_length': 2}}]
+        self.tasks += [{'pid': 400 + i, 'comm': 'w_queue', 'threads': [t]} for i, t in enumerate(self.queue)]
 
     def failed(self):
         """What checks fail."""
@@ -73,7 +76,7 @@ class SurroundingsTest(unittest.TestCase):
         # of listings that are far apart anything that can be
         self.after |= {'load_us': 6_000_000}
         self.assertEqual(self.failed(), [])
-        self.system['load'][0] = '4.00'
+        self.system['load'][0] = '40.00'
         self.expect('load')
 
     def test_load_that_lacks_one_fails(self):
@@ -101,10 +104,31 @@ class SurroundingsTest(unittest.TestCase):
         self.expect('build id')
 
     def test_capture_without_user_stacks_fails(self):
-        for task in self.tasks:
+        for task in self.tasks[:2]:
             task['threads'] = []
-        self.after['load_us'] = self.after['begin_us']
         self.expect('build id')
+
+    def test_place_that_is_taken_fails(self):
+        self.queue[0]['context']['queue_place'] = 1
+        self.expect('places')
+
+    def test_place_that_there_is_not_fails(self):
+        for place, length in ((3, 2), (0, 2), (2, 3), (2, 1)):
+            self.queue[0]['context'] |= {'queue_place': place, 'queue_length': length}
+            self.expect('places')
+        del self.queue[0]['context']['queue_place']
+        self.expect('places')
+
+    def test_all_may_wait(self):
+        for i, t in enumerate(self.queue):
+            t |= {'vcpu': None, 'context': {'queue_place': 1 + i, 'queue_length': 4}}
+        self.assertEqual(self.failed(), [])
+
+    def test_queue_must_be_there(self):
+        self.queue[2]['vcpu'] = 2
+        self.expect('places')
+        self.tasks.pop()
+        self.expect('places')
 
     def test_listing_that_is_not_whole(self):
         for text in ('', 'SURROUNDINGS BEGIN x\n', console({}, load='0.1'), console({}, total='')):

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,40 @@ void cgroup_end(void)
 {
 	child_end(&cgroup_pid);
 }
+
+// --- a queue
+
+#define QUEUE 3
+
+static pid_t queue_pid[QUEUE];
+
+// Processes w_queue that all want the last CPU, for ever.
+void queue_start(void)
+{
+	cpu_set_t last;
+
+	CPU_ZERO(&last);
+	CPU_SET((int)sysconf(_SC_NPROCESSORS_ONLN) - 1, &last);
+	for (int i = 0; i < QUEUE; i++) {
+		if (queue_pid[i])
+			continue;
+		queue_pid[i] = child_start("w_queue");
+		if (queue_pid[i])
+			continue;
+		if (sched_setaffinity(0, sizeof(last), &last))
+			die("queue: sched_setaffinity");
+		for (;;)
+			;
+	}
+}
+
+void queue_end(void)
+{
+	for (int i = 0; i < QUEUE; i++)
+		child_end(&queue_pid[i]);
+}
+
+// --- the listing
 
 // The first line of a file that begins with a word, without this.
 static bool line_of(const char *path, const char *begin, char *line, size_t size)

@@ -387,6 +387,12 @@ static void obey(char *line)
 		else
 			cgroup_end();
 		printf("CGROUP %s\n", on ? "on" : "off");
+	} else if (!strcmp(word, "queue")) {
+		if (on)
+			queue_start();
+		else
+			queue_end();
+		printf("QUEUE %s\n", on ? "on" : "off");
 	} else if (!strcmp(word, "clock")) {
 		print_clock();
 	} else if (!strcmp(word, "flood")) {

@@ -54,6 +54,9 @@ void each_thread_stat(void (*visit)(const char *stat, void *arg), void *arg);
 // A process in a control group of its own.
 void cgroup_start(void);
 void cgroup_end(void);
+// Processes that wait for one CPU.
+void queue_start(void);
+void queue_end(void);
 // The listing ID of control groups, load, memory, taint and time.
 void print_surroundings(const char *id);
 

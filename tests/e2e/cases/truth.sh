@@ -25,10 +25,12 @@ for kernel in ${TRUTH_KERNELS:-cloud full}; do
 	[ $tries -gt 1 ] ||
 		that "$kernel: a capture is taken" guestshot snap --control "$ctl" -o "$out/$kernel.kcdata"
 	that "$kernel: the capture is there" test -s "$out/$kernel.kcdata"
+	ask 'queue on' 'QUEUE on'
 	ask 'surroundings one' 'SURROUNDINGS END one'
 	that "$kernel: a capture is taken with what stands around processes, and compressed" \
 		guestshot snap --control "$ctl" --user --context --compress zstd -o "$out/$kernel.zstd"
 	ask 'surroundings two' 'SURROUNDINGS END two'
+	ask 'queue off' 'QUEUE off'
 	that "$kernel: a compressed capture is shown" guestshot show --group "$out/$kernel.zstd"
 	if guestshot log --control "$ctl" >"$out/$kernel.log"; then
 		ok "$kernel: the log of the guest's kernel is printed"
