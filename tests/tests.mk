@@ -99,7 +99,7 @@ $(SYSROOT)/.complete:
 	$(call say,FETCH,$(SYSROOT))
 	$(Q)tests/testbed/sysroot $(SYSROOT_PACKAGES)
 
-$T/bin/workload: $(addprefix tests/guest/,workload.c waits.c kinds.c listing.c mix.c calls.c count.c kprobe.c leak.c bpf.c workload.h) $(SYSROOT)/.complete
+$T/bin/workload: $(addprefix tests/guest/,workload.c waits.c kinds.c listing.c mix.c calls.c count.c kprobe.c leak.c bpf.c surroundings.c workload.h) $(SYSROOT)/.complete
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
 	$(Q)$(ARM64_CC) -std=gnu17 -O2 -Wall -Wextra -Werror -I. -static -pthread -o $@ $(filter %.c,$^) -lz
@@ -185,7 +185,7 @@ unit_program = $(BUILD)/$(HOST_ARCH)/$(1)/tests/unit-$(2)
 # ThreadSanitizer of gcc 12 does not know the wide address randomisation of newer kernels
 UNIT_RUNS := $(foreach f,asan debug,$(foreach s,$(UNIT_SUITES),'unit-$s.$f=$(call unit_program,$f,$s)')) \
              $(foreach s,$(TSAN_SUITES),'unit-$s.tsan=setarch -R $(call unit_program,tsan,$s)') \
-             'runner=tests/test-run-suites' 'compare=python3 -B tests/e2e/test_compare.py' \
+             'runner=tests/test-run-suites' 'compare=python3 -B tests/e2e/test_compare.py' 'surroundings=python3 -B tests/e2e/test_surroundings.py' \
              'matrix-table=python3 -B tests/matrix/test_matrix.py' \
              'fuzz=make --no-print-directory check-fuzz && echo ok - the fuzz corpus replays, and some seconds more find nothing' \
              'kcdata-samples=make --no-print-directory check-kcdata-samples && echo ok - every sample and made stream reads and converts as it should' \

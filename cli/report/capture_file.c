@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "cli/report/queues.h"
 #include "cli/report/waits.h"
 #include "introspect/linux/linux.h"
 #include "introspect/linux/user.h"
@@ -311,6 +312,8 @@ static void load_mappings(struct loader *l, struct rep_task *task, const struct 
 	for (uint32_t i = 0; m && i < it->count; i++) {
 		kcd_item_copy_elem(it, i, &m[i], sizeof(m[i]));
 		m[i].file[sizeof(m[i].file) - 1] = '\0';
+		if (m[i].build_id_size > sizeof(m[i].build_id))
+			m[i].build_id_size = 0; /* a later form of it */
 	}
 	if (m)
 		task->mapping_count += it->count;
@@ -445,7 +448,7 @@ static size_t least_element(uint32_t type)
 	case KCD_SS_USER_STACKLR64:
 	case KCD_SS_KERN_STACKFRAME64: return 8;
 	case SS_RECORD_FRAME_KIND: return offsetof(struct ss_frame_kind_record, doubt);
-	case SS_RECORD_MAPPING: return sizeof(struct ss_mapping_record);
+	case SS_RECORD_MAPPING: return offsetof(struct ss_mapping_record, build_id_size);
 	case SS_RECORD_SYMBOL:
 	case SS_RECORD_LONG_SYMBOL: return sizeof(struct ss_symbol_record);
 	case SS_RECORD_MODULE: return sizeof(struct ss_module_record);
@@ -705,7 +708,9 @@ static enum gs_code load(struct loader *l, const char *path, const uint8_t *data
 	rep_capture_name_frames(l->c);
 	find_init(l->c);
 	find_mappings(l->c);
-	return rep_waits_resolve(l->c) ? GS_OK : gs_fail(err, GS_ENOSPC, "%s: out of memory", path);
+	return rep_queues_resolve(l->c) && rep_waits_resolve(l->c)
+		       ? GS_OK
+		       : gs_fail(err, GS_ENOSPC, "%s: out of memory", path);
 }
 
 /* A compressed capture, or as much of it as is sound, becomes a plain one. */

@@ -63,6 +63,8 @@ struct rep_thread {
 	uint32_t user_frame_count;
 	bool has_context;
 	struct ss_thread_context_record context;
+	/* of one that waits for a CPU: its place in the queue, from 1, of how many; 0: not known */
+	uint32_t queue_place, queue_length;
 };
 
 struct rep_task {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/report/lines.h"
+#include "cli/report/queues.h"
 #include "introspect/linux/context.h"
 
 static const struct ss_process_context_record *context_of(const struct rep_capture *c,
@@ -98,8 +99,13 @@ void rep_put_thread_context(const struct rep_thread *t, FILE *to)
 
 	if (!t->has_context)
 		return;
-	if (r->known & LNX_THREAD_QUEUE && r->on_rq && t->linux_facts.vcpu < 0)
+	if (rep_waits_for_cpu(t))
 		fprintf(to, ", waits for CPU %" PRIu32, t->linux_facts.cpu);
+	if (t->queue_place)
+		fprintf(to, " (%" PRIu32 " of %" PRIu32 " in its queue)", t->queue_place,
+			t->queue_length);
+	if (r->locks)
+		fprintf(to, ", holds %" PRIu32 " lock%s", r->locks, r->locks == 1 ? "" : "s");
 	if (r->pending) {
 		fputs(", signals pending:", to);
 		put_signals(r->pending, to);
@@ -167,10 +173,20 @@ void rep_json_thread_context(struct kcd_json *j, const struct rep_thread *t)
 		kcd_json_member_u64(j, "on_rq", r->on_rq);
 		kcd_json_member_u64(j, "vruntime", r->vruntime);
 		kcd_json_member_hex(j, "cfs_rq", r->cfs_rq);
+		if (r->known & LNX_THREAD_DEADLINE)
+			kcd_json_member_u64(j, "deadline", r->deadline);
+		if (r->on_rq)
+			kcd_json_member_bool(j, "delayed", r->delayed);
 	}
 	if (r->known & LNX_THREAD_SIGNALS) {
 		write_signals(j, "pending", r->pending);
 		write_signals(j, "blocked", r->blocked);
 	}
+	if (t->queue_place) {
+		kcd_json_member_u64(j, "queue_place", t->queue_place);
+		kcd_json_member_u64(j, "queue_length", t->queue_length);
+	}
+	if (r->known & LNX_THREAD_LOCKS)
+		kcd_json_member_u64(j, "locks_held", r->locks);
 	kcd_json_object_end(j);
 }

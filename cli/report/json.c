@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "cli/report/context.h"
+#include "cli/report/lines.h"
 #include "cli/report/members.h"
 #include "cli/report/report.h"
 #include "cli/report/system.h"
@@ -271,6 +272,7 @@ static void write_user_backtrace(struct kcd_json *j, const struct rep_capture *c
 	for (uint32_t i = 0; i < t->user_frame_count; i++) {
 		const struct rep_user_frame *f = &c->user_frames[t->first_user_frame + i];
 		const struct ss_mapping_record *m = rep_user_frame_file(c, f);
+		char build_id[REP_BUILD_ID_TEXT];
 
 		kcd_json_object_begin(j);
 		kcd_json_member_hex(j, "address", f->address);
@@ -279,6 +281,8 @@ static void write_user_backtrace(struct kcd_json *j, const struct rep_capture *c
 			kcd_json_string_n(j, m->file, sizeof(m->file));
 			kcd_json_member_u64(j, "offset", f->address - m->start + m->offset);
 			kcd_json_member_u64(j, "inode", m->inode);
+			if (m->build_id_size)
+				kcd_json_member_string(j, "build_id", rep_build_id(m, build_id));
 		} else {
 			kcd_json_null(j);
 		}

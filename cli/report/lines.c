@@ -176,6 +176,55 @@ void rep_put_place(const struct rep_capture *c, const struct rep_thread *t, FILE
 	}
 }
 
+const char *rep_build_id(const struct ss_mapping_record *m, char text_out[static REP_BUILD_ID_TEXT])
+{
+	*text_out = '\0';
+	for (uint32_t i = 0; i < m->build_id_size; i++)
+		snprintf(text_out + 2 * i, 3, "%02x", m->build_id[i]);
+	return text_out;
+}
+
+/* Files that are told of one process: as many as a capture has of it. */
+#define FILES_MAX 64
+
+struct files {
+	const struct ss_mapping_record *at[FILES_MAX];
+	uint32_t n;
+};
+
+/* A file has several mappings; its build id need not be known in all of them. */
+static void add_file(struct files *f, const struct ss_mapping_record *m)
+{
+	if (!m || !m->build_id_size || f->n == FILES_MAX)
+		return;
+	for (uint32_t i = 0; i < f->n; i++)
+		if (f->at[i] == m ||
+		    (f->at[i]->inode == m->inode && !strcmp(f->at[i]->file, m->file) &&
+		     f->at[i]->build_id_size == m->build_id_size &&
+		     !memcmp(f->at[i]->build_id, m->build_id, m->build_id_size)))
+			return;
+	f->at[f->n++] = m;
+}
+
+void rep_put_build_ids(const struct rep_capture *c, const struct rep_task *t, FILE *to)
+{
+	struct files files = { .n = 0 };
+	char text[REP_BUILD_ID_TEXT];
+
+	for (uint32_t i = 0; i < t->thread_count; i++) {
+		const struct rep_thread *th = &c->threads[t->first_thread + i];
+
+		for (uint32_t k = 0; k < th->user_frame_count; k++)
+			add_file(&files,
+				 rep_user_frame_file(c, &c->user_frames[th->first_user_frame + k]));
+	}
+	for (uint32_t i = 0; i < files.n; i++) {
+		fprintf(to, "  build id %s of ", rep_build_id(files.at[i], text));
+		rep_put(files.at[i]->file, sizeof(files.at[i]->file), to);
+		fputc('\n', to);
+	}
+}
+
 static void put_user_stack(const struct rep_capture *c, const struct rep_thread *t,
 			   const char *indent, FILE *to)
 {

@@ -55,6 +55,16 @@ void rep_put_place(const struct rep_capture *c, const struct rep_thread *t, FILE
 void rep_put_stack(const struct rep_capture *c, const struct rep_thread *t, const char *indent,
 		   FILE *to);
 
+/** The build ids of files that frames of a process's user stacks lie in, a line each. */
+void rep_put_build_ids(const struct rep_capture *c, const struct rep_task *t, FILE *to);
+
+/* Of a build id in hexadecimal, terminated. */
+#define REP_BUILD_ID_TEXT (2 * sizeof(((struct ss_mapping_record *)0)->build_id) + 1)
+
+/** A mapping's build id; "" where it is not known. @return @p text_out */
+const char *rep_build_id(const struct ss_mapping_record *m,
+			 char text_out[static REP_BUILD_ID_TEXT]);
+
 /** Lines of a guest's console, one a line. */
 void rep_put_console(const struct ss_console_record *lines, size_t count, const char *indent,
 		     FILE *to);

@@ -136,6 +136,7 @@ static void write_task(const struct rep_capture *c, const struct rep_task *t, FI
 			fputc('\n', to);
 			rep_put_task(t, to);
 			rep_put_process_context(c, t, to);
+			rep_put_build_ids(c, t, to);
 		}
 		is_first = false;
 		fputs("  ", to);

@@ -168,19 +168,89 @@ void lnx_process_context_read(struct lnx_view *v, const struct lnx_task *leader,
 		read_command(v, mm, regs, n, context_out);
 }
 
+/* --- run queues --- */
+
+#define LIST_SIZE     16  /* struct list_head: next, prev */
+#define RT_PRIORITIES 100 /* MAX_RT_PRIO (include/linux/sched/prio.h) */
+
+/*
+ * Whether an address is the head of the queue of a thread's priority: then a run queue is around it, which is
+ * that of the thread's CPU and has the idle thread of this.
+ */
+static bool is_rt_queue(struct lnx_view *v, const struct lnx_task *task, uint64_t node)
+{
+	const struct lnx_kernel *k = v->k;
+	const gva_t rq = GVA(node - (uint32_t)task->prio * LIST_SIZE -
+			     lnx_field_of(k, LNX_M_RQ_RT_QUEUES)->offset);
+	uint32_t cpu, pid;
+	gva_t idle;
+
+	return lnx_is_object(k, rq.a) && lnx_has(k, LNX_M_RQ_CPU, 4) &&
+	       lnx_has(k, LNX_M_TASK_PID, 4) &&
+	       !lnx_read_u32(v, lnx_member_of(k, rq, LNX_M_RQ_CPU), &cpu) && cpu == task->cpu &&
+	       follow(v, rq, LNX_M_RQ_IDLE, &idle) &&
+	       !lnx_read_u32(v, lnx_member_of(k, idle, LNX_M_TASK_PID), &pid) && !pid;
+}
+
+/* Back from a thread to the head of its queue. @return 0: it leads to none */
+static uint32_t rt_place(struct lnx_view *v, const struct lnx_task *task)
+{
+	const struct lnx_kernel *k = v->k;
+	uint64_t node = lnx_member_of(k, task->address, LNX_M_CONTEXT_RT_LIST).a, before[2],
+		 link[2];
+
+	if (!(task->valid & LNX_TASK_HAS_PRIO) || !(task->valid & LNX_TASK_HAS_CPU) ||
+	    task->prio < 0 || task->prio >= RT_PRIORITIES ||
+	    !lnx_has(k, LNX_M_CONTEXT_RT_LIST, LIST_SIZE) ||
+	    !lnx_has(k, LNX_M_RQ_RT_QUEUES, RT_PRIORITIES * LIST_SIZE) ||
+	    lnx_read(v, GVA(node), link, sizeof(link)))
+		return 0;
+	for (uint32_t place = 1; place <= LNX_RT_PLACE_MAX; place++) {
+		if (!lnx_is_object(k, link[1]) ||
+		    lnx_read(v, GVA(link[1]), before, sizeof(before)) || before[0] != node)
+			return 0;
+		node = link[1];
+		if (is_rt_queue(v, task, node))
+			return place;
+		memcpy(link, before, sizeof(link));
+	}
+	return 0;
+}
+
+static void read_queue(struct lnx_view *v, const struct lnx_task *task,
+		       struct lnx_thread_context *c)
+{
+	const struct lnx_kernel *k = v->k;
+	const gva_t at = task->address;
+	uint8_t delayed;
+
+	if (!lnx_has(k, LNX_M_CONTEXT_ON_RQ, 4) ||
+	    lnx_read_u32(v, lnx_member_of(k, at, LNX_M_CONTEXT_ON_RQ), &c->on_rq) ||
+	    !read_word(v, at, LNX_M_CONTEXT_VRUNTIME, &c->vruntime))
+		return;
+	c->known |= LNX_THREAD_QUEUE;
+	/* with CONFIG_FAIR_GROUP_SCHED; else each CPU has one such queue */
+	(void)read_word(v, at, LNX_M_CONTEXT_CFS_RQ, &c->cfs_rq);
+	if (read_word(v, at, LNX_M_CONTEXT_DEADLINE, &c->deadline))
+		c->known |= LNX_THREAD_DEADLINE;
+	if (!c->on_rq)
+		return;
+	if (lnx_has(k, LNX_M_CONTEXT_DELAYED, 1) &&
+	    !lnx_read(v, lnx_member_of(k, at, LNX_M_CONTEXT_DELAYED), &delayed, 1))
+		c->delayed = delayed & 1;
+	c->rt_place = rt_place(v, task);
+}
+
 void lnx_thread_context_read(struct lnx_view *v, const struct lnx_task *task,
 			     struct lnx_thread_context *context_out)
 {
 	struct lnx_thread_context c = { 0 };
 	const gva_t at = task->address;
 
-	if (lnx_has(v->k, LNX_M_CONTEXT_ON_RQ, 4) &&
-	    !lnx_read_u32(v, lnx_member_of(v->k, at, LNX_M_CONTEXT_ON_RQ), &c.on_rq) &&
-	    read_word(v, at, LNX_M_CONTEXT_VRUNTIME, &c.vruntime)) {
-		c.known |= LNX_THREAD_QUEUE;
-		/* with CONFIG_FAIR_GROUP_SCHED; else each CPU has one such queue */
-		(void)read_word(v, at, LNX_M_CONTEXT_CFS_RQ, &c.cfs_rq);
-	}
+	read_queue(v, task, &c);
+	if (lnx_has(v->k, LNX_M_CONTEXT_LOCKS, 4) &&
+	    !lnx_read_u32(v, lnx_member_of(v->k, at, LNX_M_CONTEXT_LOCKS), &c.locks))
+		c.known |= LNX_THREAD_LOCKS;
 	if (read_word(v, at, LNX_M_CONTEXT_PENDING, &c.pending) &&
 	    read_word(v, at, LNX_M_TASK_BLOCKED, &c.blocked))
 		c.known |= LNX_THREAD_SIGNALS;

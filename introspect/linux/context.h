@@ -59,7 +59,13 @@ void lnx_process_context_read(struct lnx_view *v, const struct lnx_task *leader,
 enum lnx_thread_known {
 	LNX_THREAD_QUEUE = 1u << 0,
 	LNX_THREAD_SIGNALS = 1u << 1,
+	LNX_THREAD_DEADLINE =
+		1u << 2, /* queues of the fair class are ordered by it, else by vruntime */
+	LNX_THREAD_LOCKS = 1u << 3,
 };
+
+/* Those in front of a thread in the queue of its priority that are looked at. */
+#define LNX_RT_PLACE_MAX 64
 
 /** What is not known is 0. */
 struct lnx_thread_context {
@@ -68,8 +74,20 @@ struct lnx_thread_context {
 	uint64_t vruntime,
 		cfs_rq; /* of the fair class: where it stands, in which queue (an address) */
 	uint64_t pending, blocked; /* signals: bit n is signal n + 1 */
+	uint64_t deadline;	   /* virtual, of the fair class */
+	/*
+	 * Of a real-time thread on its run queue: from 1, its place among those of its priority. 0: not known,
+	 * or behind more than LNX_RT_PLACE_MAX.
+	 */
+	uint32_t rt_place;
+	uint32_t delayed; /* 1: it sleeps, and is on the queue for its lag in CPU time alone */
+	uint32_t locks;	  /* held, as lockdep counts them */
 };
 
+/**
+ * Origin: sched_entity and sched_rt_entity (include/linux/sched.h), rt_prio_array (kernel/sched/sched.h): a
+ * list for each priority, first come, first served. 5.10 to 7.3; deadline since 6.6, sched_delayed since 6.12.
+ */
 void lnx_thread_context_read(struct lnx_view *v, const struct lnx_task *task,
 			     struct lnx_thread_context *context_out);
 

@@ -173,6 +173,21 @@ static inline uint64_t lnx_strip(const struct lnx_kernel *k, uint64_t address)
 	return a64_strip(address, k->regime.half[1].va_bits);
 }
 
+/*
+ * Copy memory of a user space. @return A64_OK; why it could not be read (counted in the view)
+ */
+struct lnx_user_space;
+enum a64_fault lnx_user_read(struct lnx_user_space *u, uint64_t va, void *buf, size_t len);
+
+/*
+ * Where an address space has the beginning of a mapping's file: in that mapping, or in one of those before
+ * it. @return GS_OK; GS_ENOENT: in none of these; GS_EFAULT, GS_EMALFORMED, GS_ELOOP as lnx_mapping_find()
+ */
+struct lnx_mapping;
+GS_MUST_USE enum gs_code lnx_mapping_find_begin(struct lnx_view *v, gva_t mm,
+						const struct lnx_mapping *of, uint64_t *start_out,
+						uint64_t *end_out);
+
 /* Plausible address of a kernel object: high half, canonical, 8-aligned. */
 static inline bool lnx_is_object(const struct lnx_kernel *k, uint64_t address)
 {

@@ -1,5 +1,5 @@
 # introspect/linux: the guest OS
-linux_SRCS  := introspect/linux/alias.c introspect/linux/bpf.c introspect/linux/code.c introspect/linux/context.c introspect/linux/cpu.c introspect/linux/data.c introspect/linux/dwarf.c \
+linux_SRCS  := introspect/linux/alias.c introspect/linux/bpf.c introspect/linux/build_id.c introspect/linux/code.c introspect/linux/context.c introspect/linux/cpu.c introspect/linux/data.c introspect/linux/dwarf.c \
                introspect/linux/find.c introspect/linux/functions.c introspect/linux/kallsyms.c introspect/linux/layout.c \
                introspect/linux/layouts.c introspect/linux/log.c introspect/linux/profile_choose.c \
                introspect/linux/memory.c introspect/linux/module.c introspect/linux/place.c \

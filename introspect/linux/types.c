@@ -333,6 +333,12 @@ static const struct lnx_member_name places[LNX_MEMBERS] = {
 	[LNX_M_CGROUP_NUMBER] = { "cgroup_namespace", "ns.inum", false },
 	[LNX_M_MM_ARG_START] = { "mm_struct", "arg_start", false },
 	[LNX_M_MM_ARG_END] = { "mm_struct", "arg_end", false },
+	[LNX_M_CONTEXT_DEADLINE] = { "task_struct", "se.deadline", false },	/* since 6.6 */
+	[LNX_M_CONTEXT_DELAYED] = { "task_struct", "se.sched_delayed", false }, /* since 6.12 */
+	[LNX_M_CONTEXT_RT_LIST] = { "task_struct", "rt.run_list", false },
+	[LNX_M_CONTEXT_LOCKS] = { "task_struct", "lockdep_depth", false }, /* with CONFIG_LOCKDEP */
+	[LNX_M_RQ_RT_QUEUES] = { "rq", "rt.active.queue", false },
+	[LNX_M_MM_VDSO] = { "mm_struct", "context.vdso", false },
 };
 
 static const char *const counters[LNX_COUNTERS] = {

@@ -73,7 +73,7 @@ static enum a64_fault locate(struct lnx_user_space *u, uint64_t va, gpa_t *at_ou
 	return A64_OK;
 }
 
-static enum a64_fault read_user(struct lnx_user_space *u, uint64_t va, void *buf, size_t len)
+enum a64_fault lnx_user_read(struct lnx_user_space *u, uint64_t va, void *buf, size_t len)
 {
 	const uint64_t start = u->v->is_timed ? gs_clock_ns() : 0;
 	const size_t whole = len;
@@ -177,7 +177,7 @@ static bool makes_a_frame(struct lnx_user_space *u, uint64_t start, uint64_t pc)
 	uint32_t word[16];
 
 	for (uint64_t at = start; at < pc; at += sizeof(word)) {
-		if (read_user(u, at, word, sizeof(word)))
+		if (lnx_user_read(u, at, word, sizeof(word)))
 			return false;
 		for (uint64_t i = 0; i < ARRAY_SIZE(word) && at + 4 * i < pc; i++) {
 			const struct a64_insn insn = a64_decode(word[i], at);
@@ -200,7 +200,7 @@ static bool has_returned(struct lnx_user_space *u, uint64_t target, uint64_t pc)
 
 	if (pc >= target && pc - target < LEAF_MAX)
 		return makes_a_frame(u, target, pc);
-	if (!is_user(u, target) || read_user(u, target, word, sizeof(word)))
+	if (!is_user(u, target) || lnx_user_read(u, target, word, sizeof(word)))
 		return false;
 	const struct a64_insn first = a64_decode(word[word[0] == INSN_BTI_C], target);
 	return first.kind != A64_INSN_ADRP || first.rd != IP0;
@@ -216,12 +216,12 @@ static bool lr_is_a_frame(struct lnx_user_space *u, uint64_t pc, uint64_t lr, ui
 	uint64_t target, saved;
 	uint32_t word;
 
-	if (!can_return_to(u, lr) || lr == pc || read_user(u, lr - 4, &word, sizeof(word)) ||
+	if (!can_return_to(u, lr) || lr == pc || lnx_user_read(u, lr - 4, &word, sizeof(word)) ||
 	    !is_call(word, lr - 4, &target))
 		return false;
 	if (target && has_returned(u, target, pc))
 		return false;
-	if ((fp & 7) || !fp || !is_user(u, fp) || read_user(u, fp + 8, &saved, sizeof(saved)))
+	if ((fp & 7) || !fp || !is_user(u, fp) || lnx_user_read(u, fp + 8, &saved, sizeof(saved)))
 		return true;
 	return strip(u, saved) != lr;
 }
@@ -235,7 +235,7 @@ static void walk_chain(struct lnx_user_space *u, uint64_t fp, struct lnx_user_st
 			stop(s, LNX_USER_BAD_RECORD, fp);
 			return;
 		}
-		enum a64_fault f = read_user(u, fp, record, sizeof(record));
+		enum a64_fault f = lnx_user_read(u, fp, record, sizeof(record));
 		if (f) {
 			stop(s, f == A64_NOT_MAPPED ? LNX_USER_NOT_PRESENT : LNX_USER_UNREADABLE,
 			     fp);

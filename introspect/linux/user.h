@@ -90,17 +90,28 @@ void lnx_user_unwind(struct lnx_user_space *u, const struct lnx_task *task,
 /* --- what is mapped --- */
 
 #define LNX_FILE_NAME 128
+/* What /proc/PID/maps calls the code that the kernel maps into each process. */
+#define LNX_VDSO_NAME "[vdso]"
+
+/** A build id, as long as its linker made it; longer ones than the kernel itself would take are none. */
+struct lnx_build_id {
+	uint32_t size; /* bytes; 0: not known */
+	uint8_t byte[LNX_BUILD_ID];
+};
 
 /** A part of an address space that is mapped as a whole. */
 struct lnx_mapping {
 	uint64_t start, end;
 	uint64_t offset; /* bytes of the file before start */
 	uint64_t inode;	 /* 0: of no file */
+	gva_t inode_at;	 /* struct inode; a = 0: of no file, or not known */
 	/*
 	 * Path in its file system, unescaped and terminated: "" for none, or one that could not be read.
-	 * Of a longer one the beginning is left out: then it does not begin with '/'.
+	 * Of a longer one the beginning is left out: then it does not begin with '/'. LNX_VDSO_NAME of what
+	 * is no file.
 	 */
 	char file[LNX_FILE_NAME];
+	struct lnx_build_id build_id; /* lnx_mapping_identify() */
 };
 
 /** Whether a kernel's types tell what is needed for lnx_mapping_find(). */
@@ -118,5 +129,32 @@ bool lnx_knows_mappings(const struct lnx_kernel *k);
  */
 GS_MUST_USE enum gs_code lnx_mapping_find(struct lnx_view *v, gva_t mm, uint64_t address,
 					  struct lnx_mapping *mapping_out);
+
+#define LNX_KNOWN_IDS 256
+
+/** Build ids that were found, by file. Caller's memory, zeroed; good for one stop. Fields are private. */
+struct lnx_known_ids {
+	struct lnx_known_id {
+		gva_t inode; /* a = 0: none */
+		struct lnx_build_id id;
+	} at[LNX_KNOWN_IDS];
+};
+
+/**
+ * Find the build id of a mapping's file, or of the vdso.
+ *
+ * It is read where a process has mapped the file's beginning, at most eight mappings and gaps before
+ * this one, and through its page tables: it stays unknown while these pages are not in memory. What one
+ * process has there counts for all that map the file. A process that has changed its own copy of the page
+ * is believed.
+ *
+ * @param u      the address space that the mapping is of
+ * @param known  borrowed
+ * @param m      from lnx_mapping_find(); gets build_id
+ * Origin: NT_GNU_BUILD_ID in a segment of type PT_NOTE (elf.h); the kernel reads it likewise (lib/buildid.c,
+ * 5.12 to 7.3).
+ */
+void lnx_mapping_identify(struct lnx_user_space *u, struct lnx_known_ids *known,
+			  struct lnx_mapping *m);
 
 #endif

@@ -26,6 +26,12 @@ enum maple_type { MAPLE_DENSE, MAPLE_LEAF_64, MAPLE_RANGE_64, MAPLE_ARANGE_64 };
 
 #define MAPLE_SLOTS_MAX 32 /* there are 16 and 10 */
 
+/*
+ * Mappings and gaps before one of a file in which its beginning is looked for: linkers make four or five
+ * mappings of a file, one after another.
+ */
+#define MAPPINGS_BEFORE 8
+
 static bool has(const struct lnx_kernel *k, enum lnx_member m)
 {
 	return lnx_field_of(k, m)->present;
@@ -70,12 +76,20 @@ static enum gs_code read_member(struct lnx_view *v, uint64_t object, enum lnx_me
 
 /* --- trees --- */
 
+/* What was found at an address. */
+struct found {
+	uint64_t vma;	/* if there is one */
+	uint64_t below; /* else the last address that one below could have; 0: there is none */
+};
+
 /*
  * One node: the entry of the slot that covers the address. A pivot is the last address of its slot; one
  * of 0 behind the first, like the missing one of the last slot, is the last address of the node.
+ *
+ * @param below_out  the last address before the slot; as it was if the slot is the node's first
  */
 static enum gs_code maple_step(struct lnx_view *v, uint64_t node, bool is_arange, uint64_t address,
-			       uint64_t *entry_out)
+			       uint64_t *entry_out, uint64_t *below_out)
 {
 	const struct lnx_field *pivots =
 		lnx_field_of(v->k, is_arange ? LNX_M_MAPLE_ARANGE_PIVOT : LNX_M_MAPLE_RANGE_PIVOT);
@@ -90,10 +104,12 @@ static enum gs_code maple_step(struct lnx_view *v, uint64_t node, bool is_arange
 		return rc;
 	while (i < n && (pivot[i] || !i) && address > pivot[i])
 		i++;
+	if (i)
+		*below_out = pivot[i - 1];
 	return lnx_read_u64(v, GVA(node + slots->offset + i * sizeof(uint64_t)), entry_out);
 }
 
-static enum gs_code maple_find(struct lnx_view *v, gva_t mm, uint64_t address, uint64_t *vma_out)
+static enum gs_code maple_find(struct lnx_view *v, gva_t mm, uint64_t address, struct found *f)
 {
 	uint64_t entry;
 	enum gs_code rc = read_member(v, mm.a, LNX_M_MM_MAPLE_ROOT, &entry);
@@ -108,18 +124,18 @@ static enum gs_code maple_find(struct lnx_view *v, gva_t mm, uint64_t address, u
 
 		if (type == MAPLE_DENSE || type > MAPLE_ARANGE_64 || !lnx_is_object(v->k, node))
 			return GS_EMALFORMED;
-		rc = maple_step(v, node, type == MAPLE_ARANGE_64, address, &entry);
+		rc = maple_step(v, node, type == MAPLE_ARANGE_64, address, &entry, &f->below);
 		if (rc)
 			return rc;
 		if (type == MAPLE_LEAF_64) {
-			*vma_out = entry;
+			f->vma = entry;
 			return entry ? GS_OK : GS_ENOENT;
 		}
 	}
 	return GS_ELOOP;
 }
 
-static enum gs_code rb_find(struct lnx_view *v, gva_t mm, uint64_t address, uint64_t *vma_out)
+static enum gs_code rb_find(struct lnx_view *v, gva_t mm, uint64_t address, struct found *f)
 {
 	uint64_t node, start, end;
 	enum gs_code rc = read_member(v, mm.a, LNX_M_MM_RB_ROOT, &node);
@@ -135,9 +151,11 @@ static enum gs_code rb_find(struct lnx_view *v, gva_t mm, uint64_t address, uint
 		    (rc = read_member(v, vma, LNX_M_VMA_END, &end)))
 			return rc;
 		if (address >= start && address < end) {
-			*vma_out = vma;
+			f->vma = vma;
 			return GS_OK;
 		}
+		if (address >= end && end)
+			f->below = end - 1;
 		rc = lnx_read_u64(v, GVA(node + (address < start ? RB_LEFT : RB_RIGHT)), &node);
 	}
 	return rc ? rc : GS_ELOOP;
@@ -192,37 +210,97 @@ static void read_path(struct lnx_view *v, uint64_t dentry, char *out)
 	memcpy(out, file + at, sizeof(file) - at);
 }
 
-static void read_file(struct lnx_view *v, uint64_t file, struct lnx_mapping *m)
+/*
+ * The mapping at an address, but for its file's name and number.
+ *
+ * @param file_out   struct file; 0: of none
+ * @param below_out  of GS_ENOENT: see struct found
+ */
+static enum gs_code find_vma(struct lnx_view *v, gva_t mm, uint64_t address, struct lnx_mapping *m,
+			     uint64_t *file_out, uint64_t *below_out)
 {
-	uint64_t inode, dentry;
+	struct found f = { 0 };
+	uint64_t pages;
+	enum gs_code rc = knows_maple_tree(v->k) ? maple_find(v, mm, address, &f)
+						 : rb_find(v, mm, address, &f);
 
-	if (!read_member(v, file, LNX_M_FILE_INODE, &inode))
-		GS_IGNORE(read_member(v, inode, LNX_M_INODE_NUMBER, &m->inode));
+	*below_out = f.below;
+	if (rc || (rc = read_member(v, f.vma, LNX_M_VMA_START, &m->start)) ||
+	    (rc = read_member(v, f.vma, LNX_M_VMA_END, &m->end)) ||
+	    (rc = read_member(v, f.vma, LNX_M_VMA_PGOFF, &pages)) ||
+	    (rc = read_member(v, f.vma, LNX_M_VMA_FILE, file_out)))
+		return rc;
+	if (address < m->start || address >= m->end)
+		return GS_EMALFORMED;
+	if (!*file_out)
+		return GS_OK;
+	m->offset = pages << v->k->regime.half[1].granule_bits;
+	if (read_member(v, *file_out, LNX_M_FILE_INODE, &m->inode_at.a))
+		m->inode_at = GVA(0);
+	return GS_OK;
+}
+
+static void name_file(struct lnx_view *v, uint64_t file, struct lnx_mapping *m)
+{
+	uint64_t dentry;
+
+	if (m->inode_at.a)
+		GS_IGNORE(read_member(v, m->inode_at.a, LNX_M_INODE_NUMBER, &m->inode));
 	if (!read_member(v, file, LNX_M_FILE_DENTRY, &dentry))
 		read_path(v, dentry, m->file);
+}
+
+/* The kernel's own piece of code in each process is a mapping of no file. */
+static void name_vdso(struct lnx_view *v, gva_t mm, struct lnx_mapping *m)
+{
+	uint64_t vdso;
+
+	if (has(v->k, LNX_M_MM_VDSO) && !read_member(v, mm.a, LNX_M_MM_VDSO, &vdso) &&
+	    vdso == m->start)
+		memcpy(m->file, LNX_VDSO_NAME, sizeof(LNX_VDSO_NAME));
 }
 
 enum gs_code lnx_mapping_find(struct lnx_view *v, gva_t mm, uint64_t address,
 			      struct lnx_mapping *mapping_out)
 {
 	struct lnx_mapping m = { 0 };
-	uint64_t vma = 0, file, pages;
+	uint64_t file, below;
 
 	if (!lnx_knows_mappings(v->k))
 		return GS_ENOENT;
-	enum gs_code rc = knows_maple_tree(v->k) ? maple_find(v, mm, address, &vma)
-						 : rb_find(v, mm, address, &vma);
-	if (rc || (rc = read_member(v, vma, LNX_M_VMA_START, &m.start)) ||
-	    (rc = read_member(v, vma, LNX_M_VMA_END, &m.end)) ||
-	    (rc = read_member(v, vma, LNX_M_VMA_PGOFF, &pages)) ||
-	    (rc = read_member(v, vma, LNX_M_VMA_FILE, &file)))
+	enum gs_code rc = find_vma(v, mm, address, &m, &file, &below);
+	if (rc)
 		return rc;
-	if (address < m.start || address >= m.end)
-		return GS_EMALFORMED;
-	if (file) {
-		m.offset = pages << v->k->regime.half[1].granule_bits;
-		read_file(v, file, &m);
-	}
+	if (file)
+		name_file(v, file, &m);
+	else
+		name_vdso(v, mm, &m);
 	*mapping_out = m;
 	return GS_OK;
+}
+
+enum gs_code lnx_mapping_find_begin(struct lnx_view *v, gva_t mm, const struct lnx_mapping *of,
+				    uint64_t *start_out, uint64_t *end_out)
+{
+	uint64_t address = of->start, file, below;
+	struct lnx_mapping m = *of;
+
+	for (uint32_t i = 0; i < MAPPINGS_BEFORE; i++) {
+		if (m.inode_at.a == of->inode_at.a && !m.offset) {
+			*start_out = m.start;
+			*end_out = m.end;
+			return GS_OK;
+		}
+		if (!address)
+			return GS_ENOENT;
+		m = (struct lnx_mapping){ 0 };
+		enum gs_code rc = find_vma(v, mm, address - 1, &m, &file, &below);
+		if (rc && rc != GS_ENOENT)
+			return rc;
+		/* what is not mapped is of no file; what lies before it comes next */
+		if (rc && below >= address - 1)
+			return GS_EMALFORMED;
+		address = rc ? below + (below != 0) : m.start;
+	}
+	return GS_ENOENT;
 }

@@ -58,6 +58,10 @@ enum gs_code ss_write_thread_context(struct ss_worker *w, const struct ss_slot *
 		.cfs_rq = c.cfs_rq,
 		.pending = c.pending,
 		.blocked = c.blocked,
+		.deadline = c.deadline,
+		.rt_place = c.rt_place,
+		.delayed = c.delayed,
+		.locks = c.locks,
 	};
 	return ss_code(kcd_append(&w->out, SS_RECORD_THREAD_CONTEXT, &r, sizeof(r)));
 }

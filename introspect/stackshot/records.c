@@ -155,6 +155,11 @@ static const struct kcd_field thread_context_fields[] = {
 	KCD_FIELD_FLAGS(struct ss_thread_context_record, cfs_rq, "cfs_rq", HEX),
 	KCD_FIELD_FLAGS(struct ss_thread_context_record, pending, "pending", HEX),
 	KCD_FIELD_FLAGS(struct ss_thread_context_record, blocked, "blocked", HEX),
+	KCD_FIELD(struct ss_thread_context_record, deadline),
+	KCD_FIELD(struct ss_thread_context_record, rt_place),
+	KCD_FIELD(struct ss_thread_context_record, delayed),
+	KCD_FIELD(struct ss_thread_context_record, locks),
+	KCD_FIELD(struct ss_thread_context_record, reserved),
 };
 
 static const struct kcd_field missing_fields[] = {
@@ -219,6 +224,8 @@ static const struct kcd_field mapping_fields[] = {
 	KCD_FIELD_FLAGS(struct ss_mapping_record, offset, "offset", HEX),
 	KCD_FIELD(struct ss_mapping_record, inode),
 	KCD_FIELD(struct ss_mapping_record, file),
+	KCD_FIELD(struct ss_mapping_record, build_id_size),
+	KCD_FIELD_FLAGS(struct ss_mapping_record, build_id, "build_id", HEX),
 };
 
 static const struct kcd_type types[] = {

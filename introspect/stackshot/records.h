@@ -135,9 +135,12 @@ struct ss_user_stack_record {
 /** A mapping of a process that frames of its user stacks lie in. */
 struct ss_mapping_record {
 	uint64_t start, end;
-	uint64_t offset;	    /* bytes of the file before start */
-	uint64_t inode;		    /* 0: of no file */
-	char file[SS_MAPPING_FILE]; /* path in its file system; cut at the beginning, without '/' */
+	uint64_t offset; /* bytes of the file before start */
+	uint64_t inode;	 /* 0: of no file */
+	/* path in its file system; cut at the beginning, without '/'; "[vdso]" is no file */
+	char file[SS_MAPPING_FILE];
+	uint32_t build_id_size; /* bytes; 0: not known */
+	uint8_t build_id[20];
 };
 
 enum ss_symbol_flags {
@@ -227,6 +230,12 @@ struct ss_thread_context_record {
 	uint32_t on_rq;		   /* 1: on its CPU's run queue */
 	uint64_t vruntime, cfs_rq; /* of the fair class: where in which queue */
 	uint64_t pending, blocked; /* signals: bit n is signal n + 1 */
+	uint64_t deadline;	   /* of the fair class, which then has its queues in this order */
+	uint32_t
+		rt_place; /* of real-time threads: from 1, among those of its priority; 0: not known */
+	uint32_t delayed; /* 1: it sleeps, and is still on the run queue */
+	uint32_t locks;	  /* held, as lockdep counts them */
+	uint32_t reserved;
 };
 
 enum ss_missing {

@@ -6,7 +6,9 @@
 
 #include "kcdata/stackshot_types.h"
 
-_Static_assert(SS_MAPPING_FILE == LNX_FILE_NAME, "names are copied whole");
+_Static_assert(SS_MAPPING_FILE == LNX_FILE_NAME &&
+		       sizeof(((struct ss_mapping_record *)0)->build_id) == LNX_BUILD_ID,
+	       "names and build ids are copied whole");
 
 /* Some ten frames and what stands around them; deeper stacks use what others leave. */
 #define BYTES_PER_THREAD UINT64_C(160)
@@ -54,9 +56,11 @@ static void note_mappings(struct ss_worker *w, const struct ss_slot *s)
 		const uint64_t address = s->user.address[i] - (i > 0);
 
 		/* one that is not found leaves the frame as it is: an address */
-		if (!is_known(m, address) &&
-		    !lnx_mapping_find(&w->v, w->user.mm, address, &m->at[m->n]))
-			m->n++;
+		if (is_known(m, address) ||
+		    lnx_mapping_find(&w->v, w->user.mm, address, &m->at[m->n]))
+			continue;
+		lnx_mapping_identify(&w->user, &w->known_ids, &m->at[m->n]);
+		m->n++;
 	}
 }
 
@@ -75,9 +79,11 @@ enum gs_code ss_write_mappings(struct ss_worker *w, const struct lnx_task *leade
 			.end = m->at[i].end,
 			.offset = m->at[i].offset,
 			.inode = m->at[i].inode,
+			.build_id_size = m->at[i].build_id.size,
 		};
 
 		memcpy(r.file, m->at[i].file, sizeof(r.file));
+		memcpy(r.build_id, m->at[i].build_id.byte, sizeof(r.build_id));
 		memcpy((struct ss_mapping_record *)room + i, &r, sizeof(r));
 	}
 	return rc;

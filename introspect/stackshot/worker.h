@@ -86,6 +86,7 @@ struct ss_worker {
 		struct lnx_mapping at[SS_MAPPINGS_MAX]; /* in the order in which they were met */
 	} mappings[SS_TAKE_MAX];			/* of the items at hand that have any */
 	uint32_t mappings_used;
+	struct lnx_known_ids known_ids; /* of their files */
 
 	struct {
 		struct ss_item *item;

@@ -404,6 +404,20 @@ static void obey(char *line)
 		print_truth(arg ? arg : "-", *word == 'z', &self);
 	} else if (!strcmp(word, "dmesg")) {
 		print_log(arg ? arg : "-");
+	} else if (!strcmp(word, "surroundings")) {
+		print_surroundings(arg ? arg : "-");
+	} else if (!strcmp(word, "cgroup")) {
+		if (on)
+			cgroup_start();
+		else
+			cgroup_end();
+		printf("CGROUP %s\n", on ? "on" : "off");
+	} else if (!strcmp(word, "queue")) {
+		if (on)
+			queue_start();
+		else
+			queue_end();
+		printf("QUEUE %s\n", on ? "on" : "off");
 	} else if (!strcmp(word, "clock")) {
 		print_clock();
 	} else if (!strcmp(word, "flood")) {

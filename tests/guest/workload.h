@@ -54,6 +54,17 @@ void print_truth(const char *id, bool pack, const struct testimony *about);
 // Call for each thread with its line of /proc/TGID/task/TID/stat.
 void each_thread_stat(void (*visit)(const char *stat, void *arg), void *arg);
 
+// --- surroundings.c
+
+// A process in a control group of its own.
+void cgroup_start(void);
+void cgroup_end(void);
+// Processes that wait for one CPU.
+void queue_start(void);
+void queue_end(void);
+// The listing ID of control groups, load, memory, taint and time.
+void print_surroundings(const char *id);
+
 // --- kinds.c
 
 // Start processes that wait in every known way, and say on what; they stay until the end.

@@ -14,6 +14,7 @@ for kernel in ${TRUTH_KERNELS:-cloud full}; do
 		--memory "${TRUTH_MEMORY:-512M}" --control "$ctl"
 	await READY "${TRUTH_BOOT_SECONDS:-180}"
 	ask 'spin on' 'SPIN on'
+	ask 'cgroup on' 'CGROUP on'
 	ask 'ztruth before' 'TRUTH END before'
 	# the thread that spins in the kernel is in user mode for some instructions between its calls
 	tries=10
@@ -24,8 +25,12 @@ for kernel in ${TRUTH_KERNELS:-cloud full}; do
 	[ $tries -gt 1 ] ||
 		that "$kernel: a capture is taken" guestshot snap --control "$ctl" -o "$out/$kernel.kcdata"
 	that "$kernel: the capture is there" test -s "$out/$kernel.kcdata"
-	that "$kernel: a capture is taken and compressed" \
-		guestshot snap --control "$ctl" --compress zstd -o "$out/$kernel.zstd"
+	ask 'queue on' 'QUEUE on'
+	ask 'surroundings one' 'SURROUNDINGS END one'
+	that "$kernel: a capture is taken with what stands around processes, and compressed" \
+		guestshot snap --control "$ctl" --user --context --compress zstd -o "$out/$kernel.zstd"
+	ask 'surroundings two' 'SURROUNDINGS END two'
+	ask 'queue off' 'QUEUE off'
 	that "$kernel: a compressed capture is shown" guestshot show --group "$out/$kernel.zstd"
 	if guestshot log --control "$ctl" >"$out/$kernel.log"; then
 		ok "$kernel: the log of the guest's kernel is printed"

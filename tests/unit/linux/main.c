@@ -33,6 +33,7 @@ int main(void)
 	srunner_add_suite(sr, suite_waits());
 	srunner_add_suite(sr, suite_user());
 	srunner_add_suite(sr, suite_vma());
+	srunner_add_suite(sr, suite_build_id());
 	srunner_add_suite(sr, suite_wait_kinds());
 	srunner_add_suite(sr, suite_log());
 	srunner_add_suite(sr, suite_system());

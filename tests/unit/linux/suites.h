@@ -31,6 +31,7 @@ Suite *suite_module(void);
 Suite *suite_waits(void);
 Suite *suite_user(void);
 Suite *suite_vma(void);
+Suite *suite_build_id(void);
 Suite *suite_wait_kinds(void);
 Suite *suite_log(void);
 Suite *suite_system(void);

@@ -10,6 +10,7 @@
 #include "tests/unit/linux/suites.h"
 
 #define NAMESPACES (0x7fu << 8)
+#define THREAD_ALL (LNX_THREAD_QUEUE | LNX_THREAD_SIGNALS | LNX_THREAD_DEADLINE | LNX_THREAD_LOCKS)
 #define ARGS	   UINT64_C(0x0000fffffffe0ff8) /* goes over the end of a page */
 
 static struct lg_thread *process;
@@ -96,12 +97,187 @@ START_TEST(thread_is_told)
 	process->task->pending.signal = 3;
 	process->task->blocked = UINT64_C(1) << 63;
 	look();
-	ck_assert_uint_eq(tc.known, LNX_THREAD_QUEUE | LNX_THREAD_SIGNALS);
+	ck_assert_uint_eq(tc.known, THREAD_ALL);
 	ck_assert_uint_eq(tc.on_rq, 1);
 	ck_assert_uint_eq(tc.vruntime, 123456);
 	ck_assert_uint_eq(tc.cfs_rq, LG_LINEAR + 64);
 	ck_assert_uint_eq(tc.pending, 3);
 	ck_assert_uint_eq(tc.blocked, UINT64_C(1) << 63);
+}
+END_TEST
+
+START_TEST(thread_that_sleeps_on_its_queue_is_told_as_such)
+{
+	process->task->deadline = 777;
+	process->task->sched_delayed = 1;
+	process->task->lockdep_depth = 3;
+	look();
+	ck_assert_uint_eq(tc.deadline, 777);
+	ck_assert_uint_eq(tc.locks, 3);
+	ck_assert_uint_eq(tc.delayed, 0); // it is not on it
+	process->task->on_rq = 1;
+	look();
+	ck_assert_uint_eq(tc.delayed, 1);
+	// kernels before have vruntime alone
+	done();
+	begin_form(&(struct lg_form){ .old = true });
+	process->task->on_rq = 1;
+	look();
+	ck_assert_uint_eq(tc.known, THREAD_ALL & ~(uint32_t)LNX_THREAD_DEADLINE);
+	ck_assert_uint_eq(tc.deadline, 0);
+}
+END_TEST
+
+/* --- queues of real-time threads --- */
+
+#define RT_PRIO	  40
+#define RT_CPU	  1
+#define RT_THREAD 3
+
+static struct lg_thread *waiting[RT_THREAD];
+
+static uint64_t link_of(const struct lg_thread *t)
+{
+	return t->address + offsetof(struct lg_task, run_list);
+}
+
+static uint64_t rt_queue(uint32_t cpu, uint32_t prio)
+{
+	return made.g.cpu[cpu].area + LG_PERCPU_RUNQUEUES + offsetof(struct lg_rq, rt_queue) +
+	       prio * sizeof(struct lg_list);
+}
+
+/* Each one leads to the next, the last one to the first, and back. */
+static void link_all(const uint64_t *node, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const uint64_t next = node[(i + 1) % n];
+
+		*lg_word(&made.g, node[i]) = next;
+		*lg_word(&made.g, next + 8) = node[i];
+	}
+}
+
+static void queue_threads(void)
+{
+	uint64_t node[1 + RT_THREAD] = { rt_queue(RT_CPU, RT_PRIO) };
+
+	for (uint32_t i = 0; i < RT_THREAD; i++) {
+		waiting[i] = lg_add_thread(&made.g, process, 101 + (int32_t)i, "waits");
+		struct lg_task *t = waiting[i]->task;
+
+		t->prio = RT_PRIO;
+		t->on_rq = 1;
+		t->cpu = t->thread_cpu = RT_CPU;
+		node[1 + i] = link_of(waiting[i]);
+	}
+	link_all(node, ARRAY_SIZE(node));
+}
+
+static uint32_t place_of(struct lg_thread *t)
+{
+	process = t;
+	look();
+	return tc.rt_place;
+}
+
+START_TEST(real_time_threads_have_places)
+{
+	static const struct lg_form forms[] = { { .old = true }, { .meta = true } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		done();
+		begin_form(&forms[i]);
+		queue_threads();
+		for (uint32_t k = 0; k < RT_THREAD; k++)
+			ck_assert_uint_eq(place_of(waiting[k]), k + 1);
+	}
+	waiting[2]->task->on_rq = 0;
+	ck_assert_uint_eq(place_of(waiting[2]), 0);
+	waiting[2]->task->on_rq = 1;
+	waiting[2]->task->prio = 100; // of the fair class
+	ck_assert_uint_eq(place_of(waiting[2]), 0);
+	waiting[2]->task->prio = -1; // with a deadline
+	ck_assert_uint_eq(place_of(waiting[2]), 0);
+}
+END_TEST
+
+START_TEST(queue_is_that_of_the_priority_and_the_cpu)
+{
+	queue_threads();
+	waiting[0]->task->prio++;
+	ck_assert_uint_eq(place_of(waiting[0]), 0);
+	waiting[0]->task->prio = RT_PRIO;
+	waiting[0]->task->cpu = waiting[0]->task->thread_cpu = 0;
+	ck_assert_uint_eq(place_of(waiting[0]), 0);
+	waiting[0]->task->cpu = waiting[0]->task->thread_cpu = RT_CPU;
+	ck_assert_uint_eq(place_of(waiting[0]), 1);
+	// a run queue has the idle thread of its CPU
+	struct lg_rq *rq = (void *)(made.g.cpu[RT_CPU].bytes + LG_PERCPU_RUNQUEUES);
+	const uint64_t idle = rq->idle;
+	rq->idle = waiting[1]->address;
+	ck_assert_uint_eq(place_of(waiting[0]), 0);
+	rq->idle = 0x1234;
+	ck_assert_uint_eq(place_of(waiting[0]), 0);
+	rq->idle = idle;
+	ck_assert_uint_eq(place_of(waiting[0]), 1);
+}
+END_TEST
+
+START_TEST(queues_that_are_none_have_no_places)
+{
+	queue_threads();
+	uint64_t *before = lg_word(&made.g, link_of(waiting[1]) + 8);
+	const uint64_t good = *before;
+	const uint64_t bad[] = {
+		0, 0x1234, UINT64_MAX - 7, link_of(waiting[2]), link_of(waiting[1]), good + 4
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		*before = bad[i];
+		ck_assert_uint_eq(place_of(waiting[2]), 0);
+	}
+	*before = good;
+	ck_assert_uint_eq(place_of(waiting[2]), 3);
+	// a ring without a head
+	const uint64_t ring[] = { link_of(waiting[0]), link_of(waiting[1]), link_of(waiting[2]) };
+	link_all(ring, ARRAY_SIZE(ring));
+	for (uint32_t k = 0; k < RT_THREAD; k++)
+		ck_assert_uint_eq(place_of(waiting[k]), 0);
+}
+END_TEST
+
+START_TEST(in_long_queues_the_first_ones_have_places)
+{
+	enum { MANY = LNX_RT_PLACE_MAX + 2 };
+	static uint64_t node[MANY + 1];
+	const uint64_t pages = lg_linear(&made.g, lg_pages(&made.g, (MANY + 1) * 16 / 4096 + 1));
+
+	queue_threads();
+	node[0] = rt_queue(RT_CPU, RT_PRIO);
+	for (uint32_t i = 1; i <= MANY; i++)
+		node[i] = pages + 16 * i;
+	node[LNX_RT_PLACE_MAX] = link_of(waiting[0]);
+	node[LNX_RT_PLACE_MAX + 1] = link_of(waiting[1]);
+	link_all(node, MANY + 1);
+	ck_assert_uint_eq(place_of(waiting[0]), LNX_RT_PLACE_MAX);
+	ck_assert_uint_eq(place_of(waiting[1]), 0);
+}
+END_TEST
+
+START_TEST(kernel_that_does_not_tell_of_the_queues_has_no_places)
+{
+	static const char *const omit[] = { "task_struct.run_list", "rq.rt", "rq.cpu" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(omit); i++) {
+		const struct typeinfo_form types = { .omit = omit[i] };
+
+		done();
+		begin_form(&(struct lg_form){ .types = &types });
+		queue_threads();
+		ck_assert_uint_eq(place_of(waiting[0]), 0);
+		ck_assert_uint_eq(tc.on_rq, 1);
+	}
 }
 END_TEST
 
@@ -262,8 +438,11 @@ static const struct {
 	{ "signal_struct.shared_pending", LNX_PROCESS_PENDING, 0 },
 	{ "mm_struct.arg_start", LNX_PROCESS_COMMAND, 0 },
 	{ "mm_struct.arg_end", LNX_PROCESS_COMMAND, 0 },
-	{ "task_struct.on_rq", 0, LNX_THREAD_QUEUE },
-	{ "task_struct.vruntime", 0, LNX_THREAD_QUEUE },
+	{ "task_struct.on_rq", 0, LNX_THREAD_QUEUE | LNX_THREAD_DEADLINE },
+	{ "task_struct.vruntime", 0, LNX_THREAD_QUEUE | LNX_THREAD_DEADLINE },
+	{ "task_struct.deadline", 0, LNX_THREAD_DEADLINE },
+	{ "task_struct.sched_delayed", 0, 0 },
+	{ "task_struct.lockdep_depth", 0, LNX_THREAD_LOCKS },
 	{ "task_struct.cfs_rq", 0, 0 },
 	{ "task_struct.pending", 0, LNX_THREAD_SIGNALS },
 	{ "task_struct.blocked", 0, LNX_THREAD_SIGNALS },
@@ -279,7 +458,7 @@ START_TEST(kernel_that_lacks_a_member_leaves_that_out)
 	ck_assert_uint_eq(c.known, (NAMESPACES | LNX_PROCESS_CGROUP | LNX_PROCESS_PENDING |
 				    LNX_PROCESS_COMMAND) &
 					   ~lacking[_i].process);
-	ck_assert_uint_eq(tc.known, (LNX_THREAD_QUEUE | LNX_THREAD_SIGNALS) & ~lacking[_i].thread);
+	ck_assert_uint_eq(tc.known, THREAD_ALL & ~lacking[_i].thread);
 }
 END_TEST
 
@@ -292,6 +471,12 @@ Suite *suite_context(void)
 	tcase_add_checked_fixture(tcase, begin, done);
 	tcase_add_test(tcase, process_is_told_by_all_kinds_of_kernels);
 	tcase_add_test(tcase, thread_is_told);
+	tcase_add_test(tcase, thread_that_sleeps_on_its_queue_is_told_as_such);
+	tcase_add_test(tcase, real_time_threads_have_places);
+	tcase_add_test(tcase, queue_is_that_of_the_priority_and_the_cpu);
+	tcase_add_test(tcase, queues_that_are_none_have_no_places);
+	tcase_add_test(tcase, in_long_queues_the_first_ones_have_places);
+	tcase_add_test(tcase, kernel_that_does_not_tell_of_the_queues_has_no_places);
 	tcase_add_test(tcase, path_is_as_long_as_there_is_room);
 	tcase_add_test(tcase, hostile_paths_have_an_end);
 	tcase_add_test(tcase, names_that_cannot_be_read_leave_no_path);

@@ -77,7 +77,7 @@ static void add_filler(struct maker *m)
 
 /* Structures that task_struct has as members. */
 struct parts {
-	int thread_info, se, ids, ids_union, context, thread;
+	int thread_info, se, rt, ids, ids_union, context, thread;
 };
 
 static struct parts add_parts(struct maker *m)
@@ -90,11 +90,17 @@ static struct parts add_parts(struct maker *m)
 	if (!m->form->old)
 		good(btf__add_field(m->btf, "cpu", m->u32, 96, 0));
 	m->in = "task_struct";
-	p.se = good(btf__add_struct(m->btf, "sched_entity", 32));
+	p.se = good(btf__add_struct(m->btf, "sched_entity", 48));
 	good(btf__add_field(m->btf, "exec_start", m->u64, 0, 0));
 	good(btf__add_field(m->btf, "sum_exec_runtime", m->u64, 64, 0));
 	field(m, "vruntime", m->u64, 16);
 	field(m, "cfs_rq", m->ptr, 24);
+	if (!m->form->old) {
+		field(m, "deadline", m->u64, 32);
+		field(m, "sched_delayed", m->u8, 40);
+	}
+	p.rt = good(btf__add_struct(m->btf, "sched_rt_entity", 16));
+	field(m, "run_list", m->list, 0);
 	p.ids = good(btf__add_struct(m->btf, NULL, 8));
 	field(m, "pid", m->s32, 0);
 	field(m, "tgid", m->s32, 4);
@@ -162,6 +168,8 @@ static void add_task(struct maker *m)
 	field(m, "pending", m->sigpending, AT(pending));
 	field(m, "cgroups", m->ptr, AT(cgroups));
 	field(m, "on_rq", m->u32, AT(on_rq));
+	field(m, "lockdep_depth", m->u32, AT(lockdep_depth));
+	field(m, "rt", p.rt, AT(run_list));
 }
 
 static bool begin_struct(struct maker *m, const char *name, uint32_t size)
@@ -199,11 +207,17 @@ static void add_others(struct maker *m)
 		field(m, "shared_pending", m->sigpending,
 		      offsetof(struct lg_signal, shared_pending));
 	}
+	int queues = good(btf__add_array(m->btf, m->u32, m->list, 100));
+	int array = good(btf__add_struct(m->btf, "rt_prio_array", 1600));
+	good(btf__add_field(m->btf, "queue", queues, 0, 0));
+	int rt = good(btf__add_struct(m->btf, "rt_rq", 1600));
+	good(btf__add_field(m->btf, "active", array, 0, 0));
 	if (begin_struct(m, "rq", sizeof(struct lg_rq))) {
 		field(m, "curr", m->ptr, offsetof(struct lg_rq, curr));
 		field(m, "idle", m->ptr, offsetof(struct lg_rq, idle));
 		field(m, "cpu", m->u32, offsetof(struct lg_rq, cpu));
 		field(m, "clock", m->u64, offsetof(struct lg_rq, clock));
+		field(m, "rt", rt, offsetof(struct lg_rq, rt_queue));
 	}
 }
 

@@ -35,6 +35,8 @@ struct lg_task {
 	uint32_t policy;
 	uint8_t gap[300];
 	uint64_t exec_start, sum_exec_runtime, vruntime, cfs_rq; /* se */
+	uint64_t deadline;
+	uint8_t sched_delayed;
 	struct lg_list tasks;
 	uint64_t mm;
 	uint8_t gap2[100];
@@ -56,6 +58,8 @@ struct lg_task {
 	struct lg_sigpending pending;
 	uint64_t cgroups;
 	uint32_t on_rq;
+	uint32_t lockdep_depth;
+	struct lg_list run_list; /* rt.run_list */
 };
 
 /* ftrace_ret_stack */
@@ -105,6 +109,7 @@ struct lg_rq {
 	uint64_t curr, idle;
 	uint32_t cpu;
 	uint64_t clock;
+	struct lg_list rt_queue[100]; /* rt.active.queue */
 };
 
 /* The log: a ring of descriptors, what else there is of a message beside it, and a ring of texts. */
@@ -136,7 +141,7 @@ struct lg_mm {
 	uint64_t maple[2];   /* mm_mt: ma_root is the second word; not in 5.10 */
 	uint64_t rb_root;    /* mm_rb.rb_node: in 5.10 only */
 	uint64_t context_id; /* context.id */
-	uint64_t rest;
+	uint64_t vdso;	     /* context.vdso */
 	uint64_t arg_start, arg_end;
 };
 

@@ -30,6 +30,52 @@ void um_insn(struct linux_guest *g, const struct lg_mm *mm, uint64_t va, uint32_
 	memcpy(byte_at(g, mm, va), &word, sizeof(word));
 }
 
+void um_write(struct linux_guest *g, const struct lg_mm *mm, uint64_t va, const void *buf,
+	      size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		*byte_at(g, mm, va + i) = ((const uint8_t *)buf)[i];
+}
+
+/* @return where the next one goes */
+static uint32_t append_note(uint8_t *at, uint32_t offset, const char *name, uint32_t type,
+			    const void *data, uint32_t size)
+{
+	const Elf64_Nhdr note = { (uint32_t)strlen(name) + 1, size, type };
+
+	memcpy(at + offset, &note, sizeof(note));
+	offset += (uint32_t)sizeof(note);
+	memcpy(at + offset, name, note.n_namesz);
+	offset += (note.n_namesz + 3) & ~3u;
+	memcpy(at + offset, data, size);
+	return offset + ((size + 3) & ~3u);
+}
+
+void um_program(struct linux_guest *g, const struct lg_mm *mm, uint64_t va, const void *id,
+		uint32_t id_size)
+{
+	uint8_t notes[256] = { 0 };
+	const Elf64_Ehdr e = {
+		.e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB },
+		.e_type = ET_DYN,
+		.e_phoff = sizeof(e),
+		.e_phentsize = sizeof(Elf64_Phdr),
+		.e_phnum = 2,
+	};
+	Elf64_Phdr ph[2] = {
+		{ .p_type = PT_LOAD, .p_filesz = 0x1000 },
+		{ .p_type = PT_NOTE, .p_offset = UM_NOTES_AT, .p_align = 4 },
+	};
+	uint32_t n = append_note(notes, 0, "GNU", NT_GNU_ABI_TAG, "sixteen bytes...", 16);
+
+	n = append_note(notes, n, "GNU", NT_GNU_BUILD_ID, id, id_size);
+	n = append_note(notes, n, "Linux", NT_GNU_BUILD_ID, "no build id", 11);
+	ph[1].p_filesz = n;
+	um_write(g, mm, va, &e, sizeof(e));
+	um_write(g, mm, va + sizeof(e), ph, sizeof(ph));
+	um_write(g, mm, va + UM_NOTES_AT, notes, n);
+}
+
 void um_unmap(struct linux_guest *g, const struct lg_mm *mm, uint64_t va)
 {
 	// a swap entry: not valid, but not 0 either

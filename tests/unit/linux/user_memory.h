@@ -11,6 +11,15 @@ uint64_t *um_word(struct linux_guest *g, const struct lg_mm *mm, uint64_t va);
 /** An instruction, in the same way. */
 void um_insn(struct linux_guest *g, const struct lg_mm *mm, uint64_t va, uint32_t word);
 
+/** Bytes; their pages are there from then on. */
+void um_write(struct linux_guest *g, const struct lg_mm *mm, uint64_t va, const void *buf,
+	      size_t len);
+
+/** A program's first page: its header and one segment of notes, with the build id between two others. */
+#define UM_NOTES_AT 0x200
+void um_program(struct linux_guest *g, const struct lg_mm *mm, uint64_t va, const void *id,
+		uint32_t id_size);
+
 /** Take a page away, as when it is swapped out. */
 void um_unmap(struct linux_guest *g, const struct lg_mm *mm, uint64_t va);
 

@@ -49,11 +49,14 @@ void sample_give_user_stack(void)
 	um_insn(&guest, mm, 0x4001fc, 0xd63f0020); // blr x1
 	um_record(&guest, mm, 0x500000, 0x500003, 0x400300);
 	const uint64_t bin = um_dentry(&guest, um_dentry(&guest, 0, "/"), "bin");
+	const uint64_t tool = um_file(&guest, um_dentry(&guest, bin, "tool"), 77);
 	const struct um_mapping m[] = {
-		{ 0x400000, 0x400300, 2, um_file(&guest, um_dentry(&guest, bin, "tool"), 77) },
+		{ 0x3f0000, 0x3f1000, 0, tool },
+		{ 0x400000, 0x400300, 2, tool },
 		{ 0x400300, 0x800000, 0, 0 },
 	};
-	um_map(&guest, mm, m, 2);
+	um_map(&guest, mm, m, 3);
+	um_program(&guest, mm, 0x3f0000, "\xb1\x0d\x5e\xed\x00\xff\x10\x01", 8);
 	sample_flags = SS_USER_STACKS;
 }
 

@@ -23,7 +23,8 @@ void sample_take(void);
 
 /**
  * Give thread 102 of the made-up guest a user stack: 0x400100, by its link register 0x400200, then
- * 0x400300 and a frame pointer that is none. In "/bin/tool", from page 2 on, lies [0x400000, 0x400300).
+ * 0x400300 and a frame pointer that is none. In "/bin/tool", from page 2 on, lies [0x400000, 0x400300);
+ * its build id has 8 bytes, b10d5eed00ff1001.
  */
 void sample_give_user_stack(void);
 

@@ -174,6 +174,9 @@ START_TEST(user_stacks_and_their_files_stay_or_are_replaced)
 	ck_assert_str_eq(
 		rep_user_frame_file(&capture, &f[sample_thread(102)->first_user_frame])->file,
 		"/bin/tool");
+	ck_assert_uint_eq(rep_user_frame_file(&capture, &f[sample_thread(102)->first_user_frame])
+				  ->build_id_size,
+			  8);
 	ck_assert_str_eq(
 		rep_user_frame_file(&capture, &f[sample_thread(1)->first_user_frame])->file,
 		"other");

@@ -341,6 +341,8 @@ START_TEST(threads_have_their_user_stacks_when_asked_for)
 	is_text(t, "user_backtrace.0.file", "/bin/tool");
 	is_number(t, "user_backtrace.0.offset", 0x2100);
 	is_number(t, "user_backtrace.0.inode", 77);
+	is_text(t, "user_backtrace.0.build_id", "b10d5eed00ff1001");
+	is_text(t, "user_backtrace.2.build_id", "b10d5eed00ff1001");
 	is_hex(t, "user_backtrace.1.address", 0x400200);
 	is_text(t, "user_backtrace.1.kind", "lr");
 	is_hex(t, "user_backtrace.2.address", 0x400300);
@@ -350,6 +352,7 @@ START_TEST(threads_have_their_user_stacks_when_asked_for)
 	show();
 	ck_assert(json_is_null(at(thread(102), "user_backtrace.0.file")));
 	ck_assert_ptr_null(json_object_get(at(thread(102), "user_backtrace.0"), "offset"));
+	ck_assert_ptr_null(json_object_get(at(thread(102), "user_backtrace.0"), "build_id"));
 	is_number(thread(102), "user_backtrace.2.offset", 0x2300);
 	ck_assert_ptr_null(json_object_get(thread(101), "user_backtrace"));
 	sample_flags = 0;

@@ -202,11 +202,15 @@ START_TEST(user_stacks_stand_under_the_kernel_s)
 	    "    user 0x400200 /bin/tool+0x2200  <- by the link register, not certain\n"
 	    "    user 0x400300 /bin/tool+0x2300\n"
 	    "    (user stack: bad frame pointer)\n");
+	// its file's build id stands once, with the process
+	has("\n  build id b10d5eed00ff1001 of /bin/tool\n  thread 100 ");
+	ck_assert_uint_eq(count("build id"), 1);
 	// no other thread has one, and none has it unasked
 	ck_assert_uint_eq(count("    user 0x"), 3);
 	sample_flags = 0;
 	show(false);
 	ck_assert_uint_eq(count("user"), 0);
+	ck_assert_uint_eq(count("build id"), 0);
 }
 END_TEST
 

@@ -26,6 +26,9 @@ static void setup(void)
 	worker->signal->shared_pending.signal = 4;
 	worker->task->pending.signal = 8;
 	worker->task->on_rq = 1;
+	worker->task->deadline = 12;
+	worker->task->lockdep_depth = 2;
+	worker->task->sched_delayed = 1;
 	request = session_request(SS_PID_ALL);
 	request.flags = SS_CONTEXT;
 }
@@ -49,6 +52,10 @@ START_TEST(processes_and_threads_have_their_records)
 	ck_assert(th->has_context);
 	ck_assert_uint_eq(th->context.pending, 8);
 	ck_assert_uint_eq(th->context.on_rq, 1);
+	ck_assert_uint_eq(th->context.deadline, 12);
+	ck_assert_uint_eq(th->context.locks, 2);
+	ck_assert_uint_eq(th->context.delayed, 1);
+	ck_assert_uint_eq(th->context.rt_place, 0);
 	ck_assert(view_thread(&view, 102)->has_context);
 	ck_assert(view_task(&view, 2)->has_context);
 }

@@ -266,11 +266,13 @@ static void give_mappings(void)
 
 	program = um_file(&guest, um_dentry(&guest, bin, "worker"), 4711);
 	const struct um_mapping m[] = {
+		{ TEXT - 0x2000, TEXT - 0x1000, 0, program },
 		{ TEXT, TEXT + 0x1000, 2, program },
 		{ TEXT + 0x1000, TEXT + 0x3000, 3, program },
 		{ TEXT + 0x3000, TEXT + 0x9000, 0, 0 },
 	};
-	um_map(&guest, worker_mm, m, 3);
+	um_map(&guest, worker_mm, m, 4);
+	um_program(&guest, worker_mm, TEXT - 0x2000, "build id of 20 bytes", 20);
 }
 
 static void expect_mappings(void)
@@ -284,6 +286,8 @@ static void expect_mappings(void)
 		ck_assert_uint_eq(t->mapping[i].offset, 0x2000 + 0x1000 * i);
 		ck_assert_uint_eq(t->mapping[i].inode, 4711);
 		ck_assert_str_eq(t->mapping[i].file, "/bin/worker");
+		ck_assert_uint_eq(t->mapping[i].build_id_size, 20);
+		ck_assert_mem_eq(t->mapping[i].build_id, "build id of 20 bytes", 20);
 	}
 	// init has none
 	ck_assert_uint_eq(view_task(&view, 1)->mapping_count, 0);
