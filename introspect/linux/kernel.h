@@ -35,6 +35,7 @@ enum lnx_variable {
 	LNX_V_TAINT = LNX_V_EXPORTED,
 	LNX_V_PANIC_CPU,
 	LNX_V_LOG,
+	LNX_V_KRETPROBES, /* up to 5.10 */
 	LNX_VARIABLES
 };
 

@@ -141,8 +141,10 @@ static bool has_record_at_calls(const struct lnx_kernel *k, struct lnx_view *v, 
 /* A return address; @fp is the x29 of the function that it leads to. */
 static bool push_return(struct lnx_walk *w, uint64_t lr, uint64_t fp, enum lnx_frame_kind kind)
 {
+	const struct lnx_call_place at = { w->last_fp, fp };
+
 	if (lnx_is_trampoline(w->v->k, lr) &&
-	    (++w->lookups > LOOKUPS_MAX || !lnx_traced_return(w->v, w->task, lr, fp, &lr)))
+	    (++w->lookups > LOOKUPS_MAX || !lnx_traced_return(w->v, w->task, lr, &at, &lr)))
 		w->doubt = LNX_DOUBT_TRACED;
 	w->entered = is_el1_entry(w->v->k, lr);
 	return push(w, lr, kind);

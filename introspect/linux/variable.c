@@ -18,6 +18,12 @@ static bool is_exclusive(uint32_t word)
 	return (word & 0xfffffc00) == 0x885f7c00 || (word & 0xffa07c00) == 0x88a07c00;
 }
 
+/* add (shifted register) of a register times eight (C6.2.5): the place of a pointer in an array. */
+static bool is_index(uint32_t word)
+{
+	return (word & 0xffe0fc00) == 0x8b000c00;
+}
+
 /* What the kernel writes lies behind its init text. */
 static bool is_variable(const struct lnx_kernel *k, uint64_t address)
 {
@@ -26,7 +32,7 @@ static bool is_variable(const struct lnx_kernel *k, uint64_t address)
 }
 
 /* What of a function's use of an address counts. */
-enum use { USE_ANY, USE_LOAD, USE_EXCLUSIVE };
+enum use { USE_ANY, USE_LOAD, USE_EXCLUSIVE, USE_ARRAY };
 
 struct decoded {
 	uint64_t address[ADDRESSES_MAX];
@@ -60,11 +66,14 @@ static void look_at(const struct lnx_kernel *k, struct registers *r, uint32_t wo
 		if (r->known[in.rd] && use == USE_ANY)
 			add(k, d, r->value[in.rd]);
 	} else if (in.kind == A64_INSN_LDR_IMM) {
-		if (r->known[in.rn] && use != USE_EXCLUSIVE)
+		if (r->known[in.rn] && (use == USE_ANY || use == USE_LOAD))
 			add(k, d, r->value[in.rn] + in.imm);
 		r->known[in.rd] = false;
 	} else if (use == USE_EXCLUSIVE && is_exclusive(word) && r->known[base]) {
 		add(k, d, r->value[base]);
+	} else if (use == USE_ARRAY && is_index(word) && r->known[base]) {
+		add(k, d, r->value[base]);
+		r->known[in.rd] = false;
 	}
 }
 
@@ -134,9 +143,22 @@ static void find_log(struct lnx_kernel *k, struct lnx_view *v)
 	k->variable[LNX_V_LOG] = GVA(0);
 }
 
+/* kretprobe_hash_lock() says in which list of it the instances of a task are. */
+static void find_kretprobes(struct lnx_kernel *k, struct lnx_view *v)
+{
+	struct decoded d;
+
+	if (!k->types.member[LNX_M_KRETPROBE_HLIST].present ||
+	    take_symbol(k, "kretprobe_inst_table", LNX_V_KRETPROBES))
+		return;
+	d = decode(v, "kretprobe_hash_lock", USE_ARRAY);
+	k->variable[LNX_V_KRETPROBES] = GVA(d.n == 1 ? d.address[0] : 0);
+}
+
 void lnx_find_variables(struct lnx_kernel *k, struct lnx_view *v)
 {
 	find_taint(k, v);
 	find_panic_cpu(k, v);
 	find_log(k, v);
+	find_kretprobes(k, v);
 }

@@ -427,8 +427,7 @@ static void write_same_pipe(void)
 
 // --- starting them
 
-// The state in /proc/PID/stat.
-static char state_of(pid_t pid)
+char state_of(pid_t pid)
 {
 	char name[64], line[512] = "";
 
@@ -470,15 +469,6 @@ static unsigned long inode(const char *name)
 	return (unsigned long)st.st_ino;
 }
 
-static void write_to(const char *name, const char *text)
-{
-	int fd = open(name, O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0 || write(fd, text, strlen(text)) < 0)
-		die(name);
-	close(fd);
-}
-
 static void set_up(void)
 {
 	shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -489,8 +479,8 @@ static void set_up(void)
 	    full_id < 0 || set_id < 0)
 		die("kinds");
 	if (!access("/proc/sys/kernel/hung_task_timeout_secs", W_OK))
-		write_to("/proc/sys/kernel/hung_task_timeout_secs", "0");
-	write_to("/proc/sys/fs/lease-break-time", "1000000");
+		setting_write("/proc/sys/kernel/hung_task_timeout_secs", "0");
+	setting_write("/proc/sys/fs/lease-break-time", "1000000");
 }
 
 // A process that its control group keeps frozen.
@@ -505,8 +495,8 @@ static pid_t start_frozen(void)
 	pid = start("k_frozen", pause_only);
 	settle(1, pid);
 	snprintf(number, sizeof(number), "%d", pid);
-	write_to("/tmp/cgroup/frozen/cgroup.procs", number);
-	write_to("/tmp/cgroup/frozen/cgroup.freeze", "1");
+	setting_write("/tmp/cgroup/frozen/cgroup.procs", number);
+	setting_write("/tmp/cgroup/frozen/cgroup.freeze", "1");
 	for (char text[256] = ""; !strstr(text, "frozen 1");) {
 		FILE *f = fopen("/tmp/cgroup/frozen/cgroup.events", "re");
 		size_t n = f ? fread(text, 1, sizeof(text) - 1, f) : 0;

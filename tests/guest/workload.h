@@ -15,6 +15,8 @@ _Noreturn void die(const char *what);
 pid_t child_start(const char *name);
 // Kill a child, if there is one.
 void child_end(pid_t *pid);
+// Write into a file that is there.
+void setting_write(const char *path, const char *value);
 
 // --- waits.c
 
@@ -57,6 +59,9 @@ void kinds_start(void);
 void load_start(void);
 void load_end(void);
 
+// A process's state in /proc/PID/stat.
+char state_of(pid_t pid);
+
 // --- mix.c
 
 void mix_start(void);
@@ -76,6 +81,12 @@ void trap_self(void);
 // A process w_bpf that executes a BPF program; which programs there are is printed.
 void bpf_start(void);
 void bpf_end(void);
+
+// --- retprobe.c
+
+// Processes w_plain and w_probed that read from a pipe; the kernel probes the returns of what the second one calls.
+void retprobe_start(void);
+void retprobe_end(void);
 
 // --- calls.c
 

@@ -71,6 +71,7 @@ static const struct {
 	{ "nmi_panic", NULL },
 	{ "log_buf_vmcoreinfo_setup", NULL },
 	{ "bpf_ksym_add", NULL },
+	{ "kretprobe_find_ret_addr", "kretprobe_hash_lock" },
 };
 
 /* Functions of the scheduler and of the locks, with the ends of their sections. */
@@ -143,6 +144,8 @@ static void make_symbols(struct linux_guest *g)
 		add_symbol(g, LG_BPF, "bpf_kallsyms", 'd');
 		add_symbol(g, LG_JIFFIES, "jiffies_64", 'D');
 		add_symbol(g, LG_TICK_CLOCK, "clocksource_jiffies", 'd');
+		if (g->form.old)
+			add_symbol(g, LG_KRETPROBES, "kretprobe_inst_table", 'b');
 	}
 }
 

@@ -74,6 +74,7 @@
 #define LG_BPF		  0x94380 /* head of the list of BPF programs */
 #define LG_JIFFIES	  0x94398
 #define LG_TICK_CLOCK	  0x943a0 /* struct clocksource */
+#define LG_KRETPROBES	  0x95000 /* lists of instances: of old kernels */
 #define LG_IMAGE_SIZE	  0xa0000
 #define LG_KALLSYMS_MANY  0xa0000
 #define LG_DIRS_LARGE	  0x100000

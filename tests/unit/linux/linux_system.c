@@ -47,11 +47,28 @@ static void make_system_code(struct linux_guest *g)
 	*code++ = INSN_RET;
 }
 
+/* kretprobe_hash_lock() of 5.10: the table is in the middle of something, its locks are behind it. */
+static void make_kretprobe_code(struct linux_guest *g)
+{
+	uint64_t pc;
+	uint32_t *code = code_of(g, "kretprobe_hash_lock", &pc);
+
+	code = lg_put_address(code, pc, 3, lg_image_va(g, LG_KRETPROBES - 0x208));
+	*code++ = 0x91000000u | 0x208 << 10 | 3 << 5 | 3; // add x3, x3, #0x208
+	code = lg_put_address(code, pc + 12, 2, lg_image_va(g, LG_KRETPROBES + 0x400));
+	*code++ = 0x8b000c63; // add x3, x3, x0, lsl #3
+	*code++ = 0xf9000023; // str x3, [x1]
+	*code++ = 0x8b001840; // add x0, x2, x0, lsl #6
+	*code++ = INSN_RET;
+}
+
 void lg_create_system(struct linux_guest *g)
 {
 	const uint32_t none = UINT32_MAX;
 
 	make_system_code(g);
+	if (g->form.old)
+		make_kretprobe_code(g);
 	memcpy(lg_image(g, LG_PANIC_CPU), &none, sizeof(none));
 }
 
