@@ -72,6 +72,8 @@ static const struct {
 	{ "log_buf_vmcoreinfo_setup", NULL },
 	{ "bpf_ksym_add", NULL },
 	{ "kretprobe_find_ret_addr", "kretprobe_hash_lock" },
+	{ "__efi_rt_asm_wrapper", NULL },
+	{ "__efi_rt_asm_recover", NULL },
 };
 
 /* Functions of the scheduler and of the locks, with the ends of their sections. */
@@ -127,6 +129,8 @@ static void make_symbols(struct linux_guest *g)
 	}
 	add_symbol(g, LG_TRAMP_TEXT, "tramp_vectors", 'T');
 	add_symbol(g, LG_ETEXT, "_etext", 'D');
+	if (g->form.data_symbols)
+		add_symbol(g, LG_EFI_STACK, "efi_rt_stack_top", 'D');
 	add_symbol(g, LG_SINITTEXT, "_sinittext", 'T');
 	add_symbol(g, LG_SINITTEXT + 0x200, "start_kernel", 'T');
 	add_symbol(g, LG_EINITTEXT, "_einittext", 'T');

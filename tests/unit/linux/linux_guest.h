@@ -49,6 +49,7 @@
 #define LG_STEXT	  0x10000
 #define LG_TRAMP_TEXT	  0x33000
 #define LG_ETEXT	  0x34000
+#define LG_EFI_STACK	  0x34020 /* efi_rt_stack_top */
 #define LG_BANNER	  0x34100
 #define LG_KSYMTAB	  0x34400
 #define LG_KSYMTAB_NAMES  0x34500
@@ -282,6 +283,9 @@ void lg_log_create(struct linux_guest *g);
 
 /** Write a message as printk() does, over the oldest ones if need be. @return its descriptor's number in the arrays */
 uint32_t lg_log_add(struct linux_guest *g, uint64_t time_ns, uint8_t level, const char *text);
+
+/** Where the wrapper of the EFI firmware's calls is returned to, from its start. */
+#define LG_EFI_RETURN 0x50
 
 /** Variables and code of the kernel as a whole. Part of lg_create(). */
 void lg_create_system(struct linux_guest *g);
