@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <linux/tiocl.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <sched.h>
@@ -113,16 +114,18 @@ static void unlock_futex(_Atomic uint32_t *word)
 		syscall(SYS_futex, word, FUTEX_UNLOCK_PI, 0, NULL, NULL, 0);
 }
 
-// A page that a fault on waits for ever: registered with a descriptor that nobody reads.
+// A page that a fault on waits for ever: registered with a descriptor that nobody reads. There is one before it.
 static char *page_nobody_fills(void)
 {
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
 	struct uffdio_api api = { .api = UFFD_API };
-	char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *pages =
+		mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *page = pages + PAGE;
 	struct uffdio_register all = { .range = { (uintptr_t)page, PAGE },
 				       .mode = UFFDIO_REGISTER_MODE_MISSING };
 
-	if (fd < 0 || page == MAP_FAILED || ioctl(fd, UFFDIO_API, &api) ||
+	if (fd < 0 || pages == MAP_FAILED || ioctl(fd, UFFDIO_API, &api) ||
 	    ioctl(fd, UFFDIO_REGISTER, &all))
 		die("userfaultfd");
 	return page;
@@ -409,6 +412,32 @@ static void fault_in_pipe(void)
 		die("write");
 }
 
+// The console's semaphore is held while the table of letters is copied (drivers/tty/vt/selection.c, sel_loadlut()):
+// its page fault waits with it. The table is 4 bytes behind the byte that says what is asked for.
+static void load_letters(char *request)
+{
+	const int fd = open("/dev/tty0", O_RDWR | O_NOCTTY | O_CLOEXEC);
+
+	if (fd < 0)
+		die("/dev/tty0");
+	*request = TIOCL_SELLOADLUT;
+	ready();
+	if (ioctl(fd, TIOCLINUX, request))
+		die("TIOCLINUX");
+}
+
+static void fault_in_console(void)
+{
+	load_letters(page_nobody_fills() - 4);
+}
+
+static void use_console(void)
+{
+	static char request[64];
+
+	load_letters(request);
+}
+
 static void write_same_file(void)
 {
 	int fd = file_of(path.written);
@@ -577,6 +606,8 @@ static void on_faults(void)
 	say("k_fault_file", file, "userfault", 0, "-", 0);
 	say("k_fault_pipe", ends, "userfault", 0, "-", 0);
 	one("k_rwsem", write_same_file, "rwsem-write", file, "-", 0);
+	begin("k_fault_console", fault_in_console);
+	one("k_semaphore", use_console, "semaphore", 0, "-", 0);
 	one("k_mutex", write_same_pipe, "mutex", ends, "-", 0);
 }
 
