@@ -99,7 +99,7 @@ $(SYSROOT)/.complete:
 	$(call say,FETCH,$(SYSROOT))
 	$(Q)tests/testbed/sysroot $(SYSROOT_PACKAGES)
 
-$T/bin/workload: $(addprefix tests/guest/,workload.c waits.c kinds.c listing.c mix.c calls.c count.c kprobe.c leak.c bpf.c surroundings.c workload.h) $(SYSROOT)/.complete
+$T/bin/workload: $(addprefix tests/guest/,workload.c waits.c kinds.c listing.c mix.c calls.c count.c kprobe.c leak.c bpf.c retprobe.c surroundings.c workload.h) $(SYSROOT)/.complete
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
 	$(Q)$(ARM64_CC) -std=gnu17 -O2 -Wall -Wextra -Werror -I. -static -pthread -o $@ $(filter %.c,$^) -lz

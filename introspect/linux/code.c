@@ -89,11 +89,13 @@ static bool is_traced_entry(struct scan *s, uint64_t pc)
 }
 
 /*
- * What one instruction tells. Exception entry code saves and loads x29 beside other registers than x30.
+ * What one instruction tells. Exception entry code saves and loads x29 beside x28, and others beside x30 or
+ * what stands for it. The wrapper of the EFI firmware's calls has its record already where it pushes x18 and x29.
  */
 static enum lnx_code_state told_by(struct scan *s, uint64_t pc, const struct a64_insn *in)
 {
-	const bool is_fp_pair = in->rn == SP && (in->rd == FP || in->rd2 == FP);
+	const bool is_fp_pair =
+		in->rn == SP && (in->rd == FP || (in->rd == FP - 1 && in->rd2 == FP));
 
 	switch (in->kind) {
 	case A64_INSN_STP: return is_fp_pair ? LNX_CODE_NO_RECORD : LNX_CODE_UNKNOWN;

@@ -35,6 +35,8 @@ enum lnx_variable {
 	LNX_V_TAINT = LNX_V_EXPORTED,
 	LNX_V_PANIC_CPU,
 	LNX_V_LOG,
+	LNX_V_KRETPROBES, /* up to 5.10 */
+	LNX_V_EFI_STACK,  /* since 6.2, and in stable kernels since 5.10.163 or so */
 	LNX_VARIABLES
 };
 
@@ -63,6 +65,9 @@ struct lnx_kernel {
 	/* return_to_handler, __kretprobe_trampoline; 0: not known */
 	uint64_t graph_trampoline, probe_trampoline;
 	struct lnx_range switch_to, ret_from_fork; /* assembly that has no record of its own */
+	/* what calls the EFI firmware, and where that returns to (0: not known); what goes on after a fault in it */
+	struct lnx_range efi_wrapper, efi_recover;
+	uint64_t efi_return;
 	struct lnx_range el1_entry[LNX_ENTRIES_MAX];
 	uint32_t el1_entries;
 

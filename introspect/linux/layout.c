@@ -58,6 +58,8 @@ static void find_entries(struct lnx_kernel *k)
 		k->probe_trampoline = function(k, "kretprobe_trampoline").start;
 	k->switch_to = function(k, "cpu_switch_to");
 	k->ret_from_fork = function(k, "ret_from_fork");
+	k->efi_wrapper = function(k, "__efi_rt_asm_wrapper");
+	k->efi_recover = function(k, "__efi_rt_asm_recover"); /* since 6.2 */
 }
 
 static enum gs_code find_text(struct lnx_finder *f)

@@ -730,6 +730,7 @@ enum lnx_doubt {
 	LNX_DOUBT_LINK,	      /* the code does not tell whether the link register has a caller */
 	LNX_DOUBT_TRACED,     /* a tracer's trampoline, whose real return address was not found */
 	LNX_DOUBT_ENTRY,      /* exception entry or exit code: what was interrupted is not known */
+	LNX_DOUBT_FIRMWARE, /* code of the EFI firmware: no symbols, and its own callers are not known */
 	LNX_DOUBTS
 };
 
@@ -745,7 +746,7 @@ struct lnx_stack {
 	uint64_t end_at; /* the frame pointer or address that ended it, unless complete */
 };
 
-#define LNX_STACKS_MAX 5
+#define LNX_STACKS_MAX 6
 
 /** A stack that is being unwound; fields are private. */
 struct lnx_walk {
@@ -763,6 +764,7 @@ struct lnx_walk {
 	gva_t task;   /* task_struct; a = 0: not known */
 	uint64_t fp;  /* of the next record */
 	uint64_t last_fp;
+	bool has_efi; /* the stack of the EFI runtime services is known, behind that of the task */
 	bool entered; /* the frame before this one is exception entry code of EL1 */
 	bool ended;
 	enum lnx_doubt doubt;	 /* of the next frame, or of the last one if there is none */

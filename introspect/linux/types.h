@@ -52,6 +52,8 @@ enum lnx_member {
 	LNX_M_RET_STACK_RETP,
 	LNX_M_FGRAPH_OPS_IDX, /* since 6.11, when the stack is no longer an array of these */
 	LNX_M_KRETPROBE_LIST,
+	LNX_M_KRETPROBE_HLIST, /* up to 5.10, in a table of all tasks' */
+	LNX_M_KRETPROBE_TASK,
 	LNX_M_KRETPROBE_RET_ADDR,
 	LNX_M_KRETPROBE_FP,
 	LNX_M_SIGNAL_THREAD_HEAD,

@@ -46,6 +46,8 @@ const char *lnx_doubt_name(enum lnx_doubt doubt)
 	case LNX_DOUBT_LINK: return "the link register may or may not be a caller";
 	case LNX_DOUBT_TRACED: return "a tracer has taken its place";
 	case LNX_DOUBT_ENTRY: return "what an exception interrupted is not known";
+	case LNX_DOUBT_FIRMWARE:
+		return "code of the EFI firmware, in which its callers are not known";
 	case LNX_DOUBTS: break;
 	}
 	return "unknown";
@@ -88,6 +90,87 @@ static bool is_el1_entry(const struct lnx_kernel *k, uint64_t address)
 	return false;
 }
 
+static void add_stack(struct lnx_walk *w, uint64_t start, uint64_t size)
+{
+	w->stack[w->stacks].start = start;
+	w->stack[w->stacks++].end = start + size;
+}
+
+/* Its place among the stacks: behind that of the task, which calls the firmware, and before those of the CPU. */
+static uint32_t efi_index(const struct lnx_walk *w)
+{
+	return w->top ? 1 : 0;
+}
+
+static bool is_on_efi_stack(const struct lnx_walk *w)
+{
+	return w->has_efi && w->on == efi_index(w);
+}
+
+/* Where the stack of the EFI firmware's calls is, if a record at @p at would be on it. */
+static bool find_efi_stack(struct lnx_view *v, uint64_t at, uint64_t *start_out)
+{
+	const struct lnx_kernel *k = v->k;
+	const gva_t variable = k->variable[LNX_V_EFI_STACK];
+	uint64_t top;
+
+	if (!variable.a || lnx_read_u64(v, variable, &top) || top < k->thread_size ||
+	    !lnx_is_object(k, top - k->thread_size) ||
+	    !gs_in_range(at, FRAME_RECORD_SIZE, top - k->thread_size, k->thread_size))
+		return false;
+	*start_out = top - k->thread_size;
+	return true;
+}
+
+/*
+ * There is one for all calls of the firmware, which are made one at a time. It is asked for only by what
+ * leads to no other stack.
+ */
+static bool add_efi_stack(struct lnx_walk *w, uint64_t at)
+{
+	const uint32_t place = efi_index(w);
+	uint64_t start;
+
+	if (w->has_efi || w->stacks == LNX_STACKS_MAX || !find_efi_stack(w->v, at, &start))
+		return false;
+	for (uint32_t i = w->stacks; i > place; i--)
+		w->stack[i] = w->stack[i - 1];
+	w->stack[place].start = start;
+	w->stack[place].end = start + w->v->k->thread_size;
+	w->stacks++;
+	w->on += w->on >= place;
+	w->has_efi = true;
+	return true;
+}
+
+/*
+ * The firmware runs at addresses of the lower half, on a stack of its own. It has no symbols and need not keep
+ * frame records; what it does with x29 is its own. But the wrapper that calls it leaves its own x29 at the
+ * top of that stack until the firmware has returned (__efi_rt_asm_wrapper in
+ * arch/arm64/kernel/efi-rt-wrapper.S, since 6.2).
+ */
+static bool is_firmware(uint64_t pc)
+{
+	return pc && !BIT(pc, 55);
+}
+
+/* SP may be at the very top, where no record would be. */
+static uint64_t below_sp(const struct guest_vcpu_regs *regs)
+{
+	return regs->sp_el1 - FRAME_RECORD_SIZE;
+}
+
+/* The number of the stack that a record lies on; w->stacks: none. */
+static uint32_t stack_of(const struct lnx_walk *w, uint64_t fp)
+{
+	uint32_t i = 0;
+
+	while (i < w->stacks && !gs_in_range(fp, FRAME_RECORD_SIZE, w->stack[i].start,
+					     w->stack[i].end - w->stack[i].start))
+		i++;
+	return i;
+}
+
 /*
  * Whether a record may lie at @p fp: aligned (8 since 5.11; 16 before, which implies it), wholly on
  * a known stack, and farther out than the last one.
@@ -96,17 +179,14 @@ static bool place_record(struct lnx_walk *w, uint64_t fp)
 {
 	if (fp & 7)
 		return false;
-	for (uint32_t i = 0; i < w->stacks; i++) {
-		if (!gs_in_range(fp, FRAME_RECORD_SIZE, w->stack[i].start,
-				 w->stack[i].end - w->stack[i].start))
-			continue;
-		if (i > w->on || (i == w->on && fp <= w->last_fp))
-			return false;
-		w->on = i;
-		w->last_fp = fp;
-		return true;
-	}
-	return false;
+	uint32_t i = stack_of(w, fp);
+	if (i == w->stacks && add_efi_stack(w, fp))
+		i = stack_of(w, fp);
+	if (i == w->stacks || i > w->on || (i == w->on && fp <= w->last_fp))
+		return false;
+	w->on = i;
+	w->last_fp = fp;
+	return true;
 }
 
 static bool same_function(const struct lnx_kernel *k, uint64_t a, uint64_t b)
@@ -141,8 +221,10 @@ static bool has_record_at_calls(const struct lnx_kernel *k, struct lnx_view *v, 
 /* A return address; @fp is the x29 of the function that it leads to. */
 static bool push_return(struct lnx_walk *w, uint64_t lr, uint64_t fp, enum lnx_frame_kind kind)
 {
+	const struct lnx_call_place at = { w->last_fp, fp };
+
 	if (lnx_is_trampoline(w->v->k, lr) &&
-	    (++w->lookups > LOOKUPS_MAX || !lnx_traced_return(w->v, w->task, lr, fp, &lr)))
+	    (++w->lookups > LOOKUPS_MAX || !lnx_traced_return(w->v, w->task, lr, &at, &lr)))
 		w->doubt = LNX_DOUBT_TRACED;
 	w->entered = is_el1_entry(w->v->k, lr);
 	return push(w, lr, kind);
@@ -242,6 +324,51 @@ static bool push_interrupted(struct lnx_walk *w, const struct interrupted *i)
 	return push(w, i->pc, LNX_FRAME_INTERRUPTED) && push_caller(w, i->pc, i->lr, i->fp);
 }
 
+/* A pc in the firmware, and the wrapper; @p fp is x29 there, and then that of the wrapper. */
+static bool push_firmware(struct lnx_walk *w, uint64_t pc, enum lnx_frame_kind kind, uint64_t *fp)
+{
+	const uint64_t top = w->stack[efi_index(w)].end;
+	uint64_t saved;
+
+	w->entered = false;
+	w->doubt = LNX_DOUBT_FIRMWARE;
+	if (!push(w, pc, kind))
+		return false;
+	if (lnx_read_u64(w->v, GVA(top - 8), &saved) || !is_on_task_stack(w, saved))
+		return true;
+	*fp = saved;
+	return !w->v->k->efi_return || push(w, w->v->k->efi_return, LNX_FRAME_RETURN);
+}
+
+/*
+ * A frame that is in no text of the kernel: of the firmware, if it is on that one's stack. Records on it
+ * are followed where the wrapper has left nothing (5.10).
+ */
+static bool follow_firmware(struct lnx_walk *w, const uint64_t record[2], uint64_t *fp)
+{
+	if (!is_on_efi_stack(w) || !is_firmware(record[1]))
+		return stop(w, LNX_END_NOT_TEXT, lnx_strip(w->v->k, record[1]));
+	*fp = record[0];
+	if (w->entered && !w->v->k->types.has_frame_record_meta)
+		return push_firmware(w, record[1], LNX_FRAME_INTERRUPTED, fp);
+	w->doubt = LNX_DOUBT_FIRMWARE;
+	return push(w, record[1], LNX_FRAME_RETURN);
+}
+
+/*
+ * After a fault in the firmware the kernel goes on in __efi_rt_asm_recover, with the wrapper's x29 in x30 until
+ * both are loaded from the record there (efi_runtime_fixup_exception(), since 6.2).
+ */
+static uint64_t chain_of(struct lnx_walk *w, uint64_t pc, uint64_t fp, uint64_t lr)
+{
+	bool only_call;
+
+	return lnx_range_has(w->v->k->efi_recover, pc) &&
+			       lnx_code_state(w->v, pc, &only_call) == LNX_CODE_RECORD
+		       ? lr
+		       : fp;
+}
+
 /* 6.19 and later: {0, 0} is followed by a word that says what the record stands for. */
 static bool follow_meta(struct lnx_walk *w, uint64_t fp, uint64_t *next_out)
 {
@@ -256,10 +383,12 @@ static bool follow_meta(struct lnx_walk *w, uint64_t fp, uint64_t *next_out)
 		return stop(w, LNX_END_BAD_RECORD, fp);
 	if (!read_pt_regs(w, fp, &i))
 		return stop(w, LNX_END_UNREADABLE, fp);
-	*next_out = i.fp;
 	if (w->elr)
 		i.pc = w->elr;
 	w->elr = 0;
+	*next_out = chain_of(w, i.pc, i.fp, i.lr);
+	if (is_on_efi_stack(w) && is_firmware(i.pc))
+		return push_firmware(w, i.pc, LNX_FRAME_INTERRUPTED, next_out);
 	return push_interrupted(w, &i);
 }
 
@@ -317,7 +446,7 @@ static bool step(struct lnx_walk *w, uint64_t *fp)
 		return stop(w, LNX_END_COMPLETE, *fp);
 	}
 	if (!lnx_is_text(w->v, lr))
-		return stop(w, LNX_END_NOT_TEXT, lr);
+		return follow_firmware(w, record, fp);
 
 	if (w->entered && !k->types.has_frame_record_meta) {
 		if (!follow_linked(w, *fp, record))
@@ -330,12 +459,6 @@ static bool step(struct lnx_walk *w, uint64_t *fp)
 	if (!*fp)
 		return stop(w, LNX_END_COMPLETE, 0);
 	return true;
-}
-
-static void add_stack(struct lnx_walk *w, uint64_t start, uint64_t size)
-{
-	w->stack[w->stacks].start = start;
-	w->stack[w->stacks++].end = start + size;
 }
 
 static void walk_init(struct lnx_walk *w, struct lnx_view *v, const struct lnx_task *task,
@@ -469,6 +592,10 @@ bool lnx_has_no_chain(struct lnx_view *v, const struct guest_vcpu_regs *regs)
 	const struct lnx_kernel *k = v->k;
 	const uint64_t fp = regs->x[29];
 	bool entry = lnx_range_has(k->entry_text, regs->pc) || !lnx_range_has(k->text, regs->pc);
+	uint64_t stack;
+
+	if (is_firmware(regs->pc) && find_efi_stack(v, below_sp(regs), &stack))
+		return false;
 
 	/* KPTI's trampoline runs at an alias outside of the image, and on the way there x29 has its address */
 	return lnx_is_alias(v, regs->pc) ||
@@ -499,6 +626,11 @@ void lnx_walk_running(struct lnx_walk *w, struct lnx_view *v, const struct lnx_t
 		return;
 	add_cpu_stacks(w, regs);
 
+	if (is_firmware(regs->pc) && add_efi_stack(w, below_sp(regs))) {
+		if (push_firmware(w, regs->pc, LNX_FRAME_PC, &fp))
+			walk_chain(w, fp);
+		return;
+	}
 	if (!push(w, regs->pc, LNX_FRAME_PC))
 		return;
 	w->entered = is_el1_entry(k, regs->pc + 1);
@@ -510,6 +642,7 @@ void lnx_walk_running(struct lnx_walk *w, struct lnx_view *v, const struct lnx_t
 	} else {
 		if (lnx_range_has(k->switch_to, regs->pc))
 			begin_in_switch(w, task, &lr, &fp);
+		fp = chain_of(w, regs->pc, fp, lr);
 		if (!push_caller(w, regs->pc, lr, fp))
 			return;
 	}

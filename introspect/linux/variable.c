@@ -8,6 +8,8 @@
 /* Text of one function that is looked through. */
 #define DECODE_BYTES  512
 #define ADDRESSES_MAX 16
+/* Of __efi_rt_asm_wrapper, up to the call */
+#define WRAPPER_WORDS 20
 
 /*
  * Exclusive and atomic accesses of 32 bits (DDI 0487J.a, C6.2): ldxr, and the four forms of cas. Their
@@ -18,24 +20,31 @@ static bool is_exclusive(uint32_t word)
 	return (word & 0xfffffc00) == 0x885f7c00 || (word & 0xffa07c00) == 0x88a07c00;
 }
 
-/* What the kernel writes lies behind its init text. */
-static bool is_variable(const struct lnx_kernel *k, uint64_t address)
+/* add (shifted register) of a register times eight (C6.2.5): the place of a pointer in an array. */
+static bool is_index(uint32_t word)
 {
-	return lnx_range_has(
-		(struct lnx_range){ k->init_text.end, k->text.start + LNX_IMAGE_REACH }, address);
+	return (word & 0xffe0fc00) == 0x8b000c00;
 }
 
-/* What of a function's use of an address counts. */
-enum use { USE_ANY, USE_LOAD, USE_EXCLUSIVE };
+/* What of a function's use of an address counts; a setting is loaded, and written at boot alone. */
+enum use { USE_ANY, USE_LOAD, USE_EXCLUSIVE, USE_ARRAY, USE_SETTING };
+
+/* What the kernel writes lies behind its init text; but for settings, which are in the read-only data. */
+static bool is_variable(const struct lnx_kernel *k, uint64_t address, enum use use)
+{
+	const uint64_t start = use == USE_SETTING ? k->text.end : k->init_text.end;
+
+	return lnx_range_has((struct lnx_range){ start, k->text.start + LNX_IMAGE_REACH }, address);
+}
 
 struct decoded {
 	uint64_t address[ADDRESSES_MAX];
 	uint32_t n;
 };
 
-static void add(const struct lnx_kernel *k, struct decoded *d, uint64_t address)
+static void add(const struct lnx_kernel *k, struct decoded *d, uint64_t address, enum use use)
 {
-	if (d->n < ADDRESSES_MAX && is_variable(k, address))
+	if (d->n < ADDRESSES_MAX && is_variable(k, address, use))
 		d->address[d->n++] = address;
 }
 
@@ -58,13 +67,16 @@ static void look_at(const struct lnx_kernel *k, struct registers *r, uint32_t wo
 		r->known[in.rd] = r->known[in.rn];
 		r->value[in.rd] = r->value[in.rn] + in.imm;
 		if (r->known[in.rd] && use == USE_ANY)
-			add(k, d, r->value[in.rd]);
+			add(k, d, r->value[in.rd], use);
 	} else if (in.kind == A64_INSN_LDR_IMM) {
-		if (r->known[in.rn] && use != USE_EXCLUSIVE)
-			add(k, d, r->value[in.rn] + in.imm);
+		if (r->known[in.rn] && (use == USE_ANY || use == USE_LOAD || use == USE_SETTING))
+			add(k, d, r->value[in.rn] + in.imm, use);
 		r->known[in.rd] = false;
 	} else if (use == USE_EXCLUSIVE && is_exclusive(word) && r->known[base]) {
-		add(k, d, r->value[base]);
+		add(k, d, r->value[base], use);
+	} else if (use == USE_ARRAY && is_index(word) && r->known[base]) {
+		add(k, d, r->value[base], use);
+		r->known[in.rd] = false;
 	}
 }
 
@@ -134,9 +146,52 @@ static void find_log(struct lnx_kernel *k, struct lnx_view *v)
 	k->variable[LNX_V_LOG] = GVA(0);
 }
 
+/* kretprobe_hash_lock() says in which list of it the instances of a task are. */
+static void find_kretprobes(struct lnx_kernel *k, struct lnx_view *v)
+{
+	struct decoded d;
+
+	if (!k->types.member[LNX_M_KRETPROBE_HLIST].present ||
+	    take_symbol(k, "kretprobe_inst_table", LNX_V_KRETPROBES))
+		return;
+	d = decode(v, "kretprobe_hash_lock", USE_ARRAY);
+	k->variable[LNX_V_KRETPROBES] = GVA(d.n == 1 ? d.address[0] : 0);
+}
+
+/* The call of the firmware is the only one in its wrapper by a register. */
+static uint64_t return_from_firmware(struct lnx_view *v, struct lnx_range wrapper)
+{
+	uint32_t code[WRAPPER_WORDS];
+
+	if (wrapper.end - wrapper.start < sizeof(code) ||
+	    lnx_read(v, GVA(wrapper.start), code, sizeof(code)))
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(code); i++) {
+		const uint64_t pc = wrapper.start + 4 * i;
+
+		if (a64_decode(code[i], pc).kind == A64_INSN_CALL_REG)
+			return pc + 4;
+	}
+	return 0;
+}
+
+/* __efi_rt_asm_wrapper() loads nothing else but what it has pushed. */
+static void find_efi_stack(struct lnx_kernel *k, struct lnx_view *v)
+{
+	struct decoded d;
+
+	k->efi_return = return_from_firmware(v, k->efi_wrapper);
+	if (take_symbol(k, "efi_rt_stack_top", LNX_V_EFI_STACK))
+		return;
+	d = decode(v, "__efi_rt_asm_wrapper", USE_SETTING);
+	k->variable[LNX_V_EFI_STACK] = GVA(d.n == 1 ? d.address[0] : 0);
+}
+
 void lnx_find_variables(struct lnx_kernel *k, struct lnx_view *v)
 {
 	find_taint(k, v);
 	find_panic_cpu(k, v);
 	find_log(k, v);
+	find_kretprobes(k, v);
+	find_efi_stack(k, v);
 }

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <linux/tiocl.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <sched.h>
@@ -40,6 +41,7 @@
 // What all of them see.
 static struct {
 	_Atomic int ready, locked;    // about to wait for the last time; has its first lock
+	_Atomic int console_free;     // its semaphore was not waited for
 	_Atomic uint32_t held, mixed; // futexes that lend priorities
 } * shared;
 
@@ -113,16 +115,18 @@ static void unlock_futex(_Atomic uint32_t *word)
 		syscall(SYS_futex, word, FUTEX_UNLOCK_PI, 0, NULL, NULL, 0);
 }
 
-// A page that a fault on waits for ever: registered with a descriptor that nobody reads.
+// A page that a fault on waits for ever: registered with a descriptor that nobody reads. There is one before it.
 static char *page_nobody_fills(void)
 {
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
 	struct uffdio_api api = { .api = UFFD_API };
-	char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *pages =
+		mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *page = pages + PAGE;
 	struct uffdio_register all = { .range = { (uintptr_t)page, PAGE },
 				       .mode = UFFDIO_REGISTER_MODE_MISSING };
 
-	if (fd < 0 || page == MAP_FAILED || ioctl(fd, UFFDIO_API, &api) ||
+	if (fd < 0 || pages == MAP_FAILED || ioctl(fd, UFFDIO_API, &api) ||
 	    ioctl(fd, UFFDIO_REGISTER, &all))
 		die("userfaultfd");
 	return page;
@@ -409,6 +413,35 @@ static void fault_in_pipe(void)
 		die("write");
 }
 
+// The console's semaphore is held while the table of letters is copied (drivers/tty/vt/selection.c, sel_loadlut()):
+// its page fault waits with it. The table is 4 bytes behind the byte that says what is asked for.
+static void load_letters(char *request)
+{
+	const int fd = open("/dev/tty0", O_RDWR | O_NOCTTY | O_CLOEXEC);
+
+	if (fd < 0)
+		die("/dev/tty0");
+	*request = TIOCL_SELLOADLUT;
+	ready();
+	if (ioctl(fd, TIOCLINUX, request))
+		die("TIOCLINUX");
+}
+
+static void fault_in_console(void)
+{
+	load_letters(page_nobody_fills() - 4);
+}
+
+// Newer kernels (7.3) copy first, and nobody has to wait.
+static void use_console(void)
+{
+	static char request[64];
+
+	load_letters(request);
+	atomic_store(&shared->console_free, 1);
+	pause();
+}
+
 static void write_same_file(void)
 {
 	int fd = file_of(path.written);
@@ -427,8 +460,7 @@ static void write_same_pipe(void)
 
 // --- starting them
 
-// The state in /proc/PID/stat.
-static char state_of(pid_t pid)
+char state_of(pid_t pid)
 {
 	char name[64], line[512] = "";
 
@@ -470,15 +502,6 @@ static unsigned long inode(const char *name)
 	return (unsigned long)st.st_ino;
 }
 
-static void write_to(const char *name, const char *text)
-{
-	int fd = open(name, O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0 || write(fd, text, strlen(text)) < 0)
-		die(name);
-	close(fd);
-}
-
 static void set_up(void)
 {
 	shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -489,8 +512,8 @@ static void set_up(void)
 	    full_id < 0 || set_id < 0)
 		die("kinds");
 	if (!access("/proc/sys/kernel/hung_task_timeout_secs", W_OK))
-		write_to("/proc/sys/kernel/hung_task_timeout_secs", "0");
-	write_to("/proc/sys/fs/lease-break-time", "1000000");
+		setting_write("/proc/sys/kernel/hung_task_timeout_secs", "0");
+	setting_write("/proc/sys/fs/lease-break-time", "1000000");
 }
 
 // A process that its control group keeps frozen.
@@ -505,8 +528,8 @@ static pid_t start_frozen(void)
 	pid = start("k_frozen", pause_only);
 	settle(1, pid);
 	snprintf(number, sizeof(number), "%d", pid);
-	write_to("/tmp/cgroup/frozen/cgroup.procs", number);
-	write_to("/tmp/cgroup/frozen/cgroup.freeze", "1");
+	setting_write("/tmp/cgroup/frozen/cgroup.procs", number);
+	setting_write("/tmp/cgroup/frozen/cgroup.freeze", "1");
 	for (char text[256] = ""; !strstr(text, "frozen 1");) {
 		FILE *f = fopen("/tmp/cgroup/frozen/cgroup.events", "re");
 		size_t n = f ? fread(text, 1, sizeof(text) - 1, f) : 0;
@@ -587,6 +610,10 @@ static void on_faults(void)
 	say("k_fault_file", file, "userfault", 0, "-", 0);
 	say("k_fault_pipe", ends, "userfault", 0, "-", 0);
 	one("k_rwsem", write_same_file, "rwsem-write", file, "-", 0);
+	begin("k_fault_console", fault_in_console);
+	const pid_t console = begin("k_semaphore", use_console);
+	if (!atomic_load(&shared->console_free))
+		say("k_semaphore", console, "semaphore", 0, "-", 0);
 	one("k_mutex", write_same_pipe, "mutex", ends, "-", 0);
 }
 

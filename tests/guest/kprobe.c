@@ -10,8 +10,15 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
-#define TRACEFS "/sys/kernel/tracing"
-#define GROUP	"guest"
+#define GROUP "guest"
+
+int tracefs_mount(void)
+{
+	return access(TRACEFS "/kprobe_events", W_OK) &&
+			       mount("tracefs", TRACEFS, "tracefs", 0, NULL)
+		       ? errno
+		       : 0;
+}
 
 // @return 0, or errno
 static int put(const char *file, const char *text, int flags)
@@ -35,10 +42,10 @@ static int switch_event(const char *function, const char *on)
 static int add(const char *function)
 {
 	char line[256];
-	int e;
+	int e = tracefs_mount();
 
-	if (access(TRACEFS "/kprobe_events", F_OK) && mount("trace", TRACEFS, "tracefs", 0, ""))
-		return errno;
+	if (e)
+		return e;
 	snprintf(line, sizeof(line), "p:" GROUP "/%s %s", function, function);
 	e = put(TRACEFS "/kprobe_events", line, O_APPEND);
 	return e ? e : switch_event(function, "1");

@@ -305,7 +305,7 @@ static void hang_start(void)
 	die("w_hung goes on");
 }
 
-static void setting_write(const char *path, const char *value)
+void setting_write(const char *path, const char *value)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
 
@@ -476,6 +476,12 @@ static void obey(char *line)
 		else
 			bpf_end();
 		printf("BPF %s\n", on ? "on" : "off");
+	} else if (!strcmp(word, "retprobe")) {
+		if (on)
+			retprobe_start();
+		else
+			retprobe_end();
+		printf("RETPROBE %s\n", on ? "on" : "off");
 	} else if (!strcmp(word, "calls")) {
 		calls_start();
 		printf("CALLS\n");

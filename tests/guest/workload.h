@@ -15,6 +15,8 @@ _Noreturn void die(const char *what);
 pid_t child_start(const char *name);
 // Kill a child, if there is one.
 void child_end(pid_t *pid);
+// Write into a file that is there.
+void setting_write(const char *path, const char *value);
 
 // A process on each CPU does its part of so many things. @return how many processes did not return 0
 int on_each_cpu(const char *name, int (*run)(long part), long things, int *cpus_out);
@@ -73,6 +75,9 @@ void kinds_start(void);
 void load_start(void);
 void load_end(void);
 
+// A process's state in /proc/PID/stat.
+char state_of(pid_t pid);
+
 // --- mix.c
 
 void mix_start(void);
@@ -95,6 +100,9 @@ void leak_rounds(long rounds);
 
 // --- kprobe.c
 
+#define TRACEFS "/sys/kernel/tracing"
+// @return 0, or errno
+int tracefs_mount(void);
 // "add" a kprobe event for a function, say its "hits", or "del" it.
 void kprobe(const char *what, const char *function);
 
@@ -103,6 +111,12 @@ void kprobe(const char *what, const char *function);
 // A process w_bpf that executes a BPF program; which programs there are is printed.
 void bpf_start(void);
 void bpf_end(void);
+
+// --- retprobe.c
+
+// Processes w_plain and w_probed that read from a pipe; the kernel probes the returns of what the second one calls.
+void retprobe_start(void);
+void retprobe_end(void);
 
 // --- calls.c
 

@@ -55,6 +55,17 @@ for kernel in ${TRUTH_KERNELS:-cloud full}; do
 		that "$kernel: the backtrace log names a function and its module" \
 			grep -q 'vsock_accept+.* \[vsock\]$' "$out/$kernel.btlog"
 	ask 'bpf off' 'BPF off'
+	# two threads wait in the same function, one of them under functions whose returns are probed
+	ask 'retprobe on' 'RETPROBE on'
+	that "$kernel: returns are probed" grep -q '^RETPROBE returns [1-9]' "$console"
+	that "$kernel: a capture is taken with probes" guestshot snap --control "$ctl" -o "$out/$kernel-retprobe.kcdata"
+	guestshot show "$out/$kernel-retprobe.kcdata" >"$work/retprobe"
+	for name in w_plain w_probed; do
+		sed -n "/^  thread [0-9]* $name: S/,/^\$/{ /^    /p; }" "$work/retprobe" >"$work/$name"
+	done
+	that "$kernel: a thread waits under probed functions" grep -q ksys_read "$work/w_plain"
+	equal "$kernel: their callers are found" "$(cat "$work/w_probed")" "$(cat "$work/w_plain")"
+	ask 'retprobe off' 'RETPROBE off'
 	guest_poweroff
 	if guestshot show --json "$out/$kernel.kcdata" >"$out/$kernel.json"; then
 		ok "$kernel: the capture is shown as JSON"

@@ -71,6 +71,9 @@ static const struct {
 	{ "nmi_panic", NULL },
 	{ "log_buf_vmcoreinfo_setup", NULL },
 	{ "bpf_ksym_add", NULL },
+	{ "kretprobe_find_ret_addr", "kretprobe_hash_lock" },
+	{ "__efi_rt_asm_wrapper", NULL },
+	{ "__efi_rt_asm_recover", NULL },
 };
 
 /* Functions of the scheduler and of the locks, with the ends of their sections. */
@@ -126,6 +129,8 @@ static void make_symbols(struct linux_guest *g)
 	}
 	add_symbol(g, LG_TRAMP_TEXT, "tramp_vectors", 'T');
 	add_symbol(g, LG_ETEXT, "_etext", 'D');
+	if (g->form.data_symbols)
+		add_symbol(g, LG_EFI_STACK, "efi_rt_stack_top", 'D');
 	add_symbol(g, LG_SINITTEXT, "_sinittext", 'T');
 	add_symbol(g, LG_SINITTEXT + 0x200, "start_kernel", 'T');
 	add_symbol(g, LG_EINITTEXT, "_einittext", 'T');
@@ -143,6 +148,8 @@ static void make_symbols(struct linux_guest *g)
 		add_symbol(g, LG_BPF, "bpf_kallsyms", 'd');
 		add_symbol(g, LG_JIFFIES, "jiffies_64", 'D');
 		add_symbol(g, LG_TICK_CLOCK, "clocksource_jiffies", 'd');
+		if (g->form.old)
+			add_symbol(g, LG_KRETPROBES, "kretprobe_inst_table", 'b');
 	}
 }
 

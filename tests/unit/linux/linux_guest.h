@@ -49,6 +49,7 @@
 #define LG_STEXT	  0x10000
 #define LG_TRAMP_TEXT	  0x33000
 #define LG_ETEXT	  0x34000
+#define LG_EFI_STACK	  0x34020 /* efi_rt_stack_top */
 #define LG_BANNER	  0x34100
 #define LG_KSYMTAB	  0x34400
 #define LG_KSYMTAB_NAMES  0x34500
@@ -74,6 +75,7 @@
 #define LG_BPF		  0x94380 /* head of the list of BPF programs */
 #define LG_JIFFIES	  0x94398
 #define LG_TICK_CLOCK	  0x943a0 /* struct clocksource */
+#define LG_KRETPROBES	  0x95000 /* lists of instances: of old kernels */
 #define LG_IMAGE_SIZE	  0xa0000
 #define LG_KALLSYMS_MANY  0xa0000
 #define LG_DIRS_LARGE	  0x100000
@@ -281,6 +283,9 @@ void lg_log_create(struct linux_guest *g);
 
 /** Write a message as printk() does, over the oldest ones if need be. @return its descriptor's number in the arrays */
 uint32_t lg_log_add(struct linux_guest *g, uint64_t time_ns, uint8_t level, const char *text);
+
+/** Where the wrapper of the EFI firmware's calls is returned to, from its start. */
+#define LG_EFI_RETURN 0x50
 
 /** Variables and code of the kernel as a whole. Part of lg_create(). */
 void lg_create_system(struct linux_guest *g);

@@ -47,11 +47,77 @@ static void make_system_code(struct linux_guest *g)
 	*code++ = INSN_RET;
 }
 
+/* kretprobe_hash_lock() of 5.10: the table is in the middle of something, its locks are behind it. */
+static void make_kretprobe_code(struct linux_guest *g)
+{
+	uint64_t pc;
+	uint32_t *code = code_of(g, "kretprobe_hash_lock", &pc);
+
+	code = lg_put_address(code, pc, 3, lg_image_va(g, LG_KRETPROBES - 0x208));
+	*code++ = 0x91000000u | 0x208 << 10 | 3 << 5 | 3; // add x3, x3, #0x208
+	code = lg_put_address(code, pc + 12, 2, lg_image_va(g, LG_KRETPROBES + 0x400));
+	*code++ = 0x8b000c63; // add x3, x3, x0, lsl #3
+	*code++ = 0xf9000023; // str x3, [x1]
+	*code++ = 0x8b001840; // add x0, x2, x0, lsl #6
+	*code++ = INSN_RET;
+}
+
+/* adrp and ldr of a variable into x16. */
+static void put_load(uint32_t *code, uint64_t pc, uint64_t variable)
+{
+	const uint64_t page = variable & ~UINT64_C(4095);
+
+	(void)lg_put_address(code, pc, 16, page);
+	code[1] = 0xf9400210u | (uint32_t)((variable - page) / 8) << 10; // ldr x16, [x16, #…]
+}
+
+/* arch/arm64/kernel/efi-rt-wrapper.S as 6.12 has it. */
+static void make_efi_code(struct linux_guest *g)
+{
+	static const uint32_t wrapper[] = {
+		0xd503245f, // bti c
+		0xa9b97bfd, // stp x29, x30, [sp, #-112]!
+		0x910003fd, // mov x29, sp
+		0xa9014be1, 0xa90253f3, 0xa9035bf5, 0xa90463f7, 0xa9056bf9, 0xa90673fb,
+		0xd503201f, 0xd503201f, // adrp, ldr
+		0x9100021f,		// mov sp, x16
+		0xa9bf77f2,		// stp x18, x29, [sp, #-16]!
+		0xaa0003e8, 0xaa0203e0, 0xaa0303e1, 0xaa0403e2, 0xaa0503e3, 0xaa0603e4,
+		0xd63f0100, // blr x8
+		0x910003f0, // mov x16, sp
+		0x910003bf, // mov sp, x29
+		0xf900061f, // str xzr, [x16, #8]
+		0xa8c77bfd, // ldp x29, x30, [sp], #112
+		INSN_RET,
+	};
+	static const uint32_t recover[] = {
+		0x910003df,		// mov sp, x30
+		0xd503201f, 0xd503201f, // adrp, ldr
+		0xf81f821f,		// stur xzr, [x16, #-8]
+		0xa94253f3,		// ldp x19, x20, [sp, #32]
+		0xa8c77bfd,		// ldp x29, x30, [sp], #112
+		INSN_RET,
+	};
+	const uint64_t variable = lg_image_va(g, LG_EFI_STACK);
+	uint64_t pc;
+	uint32_t *code = code_of(g, "__efi_rt_asm_wrapper", &pc);
+
+	_Static_assert(LG_EFI_RETURN / 4 < ARRAY_SIZE(wrapper), "it is in there");
+	memcpy(code, wrapper, sizeof(wrapper));
+	put_load(code + 9, pc + 36, variable);
+	code = code_of(g, "__efi_rt_asm_recover", &pc);
+	memcpy(code, recover, sizeof(recover));
+	put_load(code + 1, pc + 4, variable);
+}
+
 void lg_create_system(struct linux_guest *g)
 {
 	const uint32_t none = UINT32_MAX;
 
 	make_system_code(g);
+	make_efi_code(g);
+	if (g->form.old)
+		make_kretprobe_code(g);
 	memcpy(lg_image(g, LG_PANIC_CPU), &none, sizeof(none));
 }
 

@@ -26,6 +26,7 @@ int main(void)
 	srunner_add_suite(sr, suite_memory());
 	srunner_add_suite(sr, suite_unwind());
 	srunner_add_suite(sr, suite_code());
+	srunner_add_suite(sr, suite_firmware());
 	srunner_add_suite(sr, suite_functions());
 	srunner_add_suite(sr, suite_bpf());
 	srunner_add_suite(sr, suite_wait_block());

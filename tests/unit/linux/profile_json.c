@@ -76,7 +76,8 @@ json_t *profile_of(const struct lnx_types *types, bool old)
 		{ "module_memory", sizeof(struct lg_memory) },
 		{ "mod_kallsyms", sizeof(struct lg_mod_kallsyms) },
 		{ "ftrace_ret_stack", sizeof(struct lg_ret_stack) },
-		{ "kretprobe_instance", sizeof(struct lg_kretprobe) },
+		{ "kretprobe_instance",
+		  old ? sizeof(struct lg_old_kretprobe) : sizeof(struct lg_kretprobe) },
 		{ "fgraph_ops", 16 },
 	};
 	json_t *structs = json_object();

@@ -24,6 +24,7 @@ Suite *suite_task(void);
 Suite *suite_memory(void);
 Suite *suite_unwind(void);
 Suite *suite_code(void);
+Suite *suite_firmware(void);
 Suite *suite_functions(void);
 Suite *suite_bpf(void);
 Suite *suite_wait_block(void);

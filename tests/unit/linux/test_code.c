@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "introspect/linux/kernel.h"
 #include "tests/unit/linux/linux_guest.h"
 #include "tests/unit/linux/suites.h"
 
@@ -569,7 +570,7 @@ END_TEST
 static void begin_traced(uint64_t trampoline, uint64_t fp[2])
 {
 	lg_stack_reset(&g, t);
-	lg_push(&g, t, lg_in(&g, "el0t_64_sync"));
+	lg_push(&g, t, lg_in(&g, g.form.old ? "el0_sync" : "el0t_64_sync"));
 	fp[0] = t->fp;
 	lg_push(&g, t, trampoline);
 	fp[1] = t->fp;
@@ -577,7 +578,7 @@ static void begin_traced(uint64_t trampoline, uint64_t fp[2])
 	lg_run(&g, 0, t, lg_symbol(&g, "do_exit") + 4);
 }
 
-static void expect_traced(enum lnx_doubt doubt)
+static void expect_traced_from(const char *from, enum lnx_doubt doubt)
 {
 	unwind();
 	ck_assert_uint_eq(stack.count, 4);
@@ -587,7 +588,12 @@ static void expect_traced(enum lnx_doubt doubt)
 		return;
 	ck_assert_uint_eq(addresses[1], lg_in(&g, "pipe_read"));
 	ck_assert_uint_eq(addresses[2], lg_in(&g, "el0_svc"));
-	ck_assert_uint_eq(addresses[3], lg_in(&g, "el0t_64_sync"));
+	ck_assert_uint_eq(addresses[3], lg_in(&g, from));
+}
+
+static void expect_traced(enum lnx_doubt doubt)
+{
+	expect_traced_from("el0t_64_sync", doubt);
 }
 
 START_TEST(callers_of_functions_in_the_graph_are_found)
@@ -671,6 +677,126 @@ START_TEST(callers_of_functions_with_a_kretprobe_are_found)
 }
 END_TEST
 
+/* The list of 5.10 that a task's instances are in. */
+static uint64_t *list_of(uint64_t address)
+{
+	uint64_t *table = lg_image(&g, LG_KRETPROBES);
+
+	return &table[address * UINT64_C(0x61c8864680b583eb) >> 58];
+}
+
+/* The same of 5.10: in a table, with the stack pointer instead of x29. */
+static void make_old_probes(struct lg_old_kretprobe **probe_out, uint64_t *at_out, uint64_t fp[2])
+{
+	const uint64_t trampoline = lg_symbol(&g, "kretprobe_trampoline"), pa = lg_pages(&g, 1);
+	struct lg_old_kretprobe *probe = lg_at(&g, pa);
+	const uint64_t at = lg_linear(&g, pa);
+
+	begin_traced(trampoline, fp);
+	// two probes of the function that el0_svc has called: one has taken the return address of the other
+	probe[0] = (struct lg_old_kretprobe){ .ret_addr = lg_in(&g, "pipe_read"), .fp = fp[1] };
+	probe[1] = (struct lg_old_kretprobe){ .ret_addr = trampoline, .fp = fp[0] - 0x10 };
+	probe[2] =
+		(struct lg_old_kretprobe){ .ret_addr = lg_in(&g, "el0_svc"), .fp = fp[0] - 0x10 };
+	for (int i = 0; i < 3; i++) {
+		probe[i].hlist[0] = i < 2 ? at + (i + 1) * sizeof(*probe) : 0;
+		probe[i].task = t->address;
+	}
+	*list_of(t->address) = at;
+	*probe_out = probe;
+	*at_out = at;
+}
+
+START_TEST(callers_of_functions_with_a_kretprobe_of_old_kernels_are_found)
+{
+	struct lg_old_kretprobe *probe;
+	uint64_t at, fp[2];
+
+	for (int data_symbols = 0; data_symbols < 2; data_symbols++) {
+		teardown();
+		make(&(struct lg_form){ .old = true, .data_symbols = data_symbols });
+		ck_assert_uint_eq(k->variable[LNX_V_KRETPROBES].a, lg_image_va(&g, LG_KRETPROBES));
+		make_old_probes(&probe, &at, fp);
+		expect_traced_from("el0_sync", LNX_CERTAIN);
+		// instances of other tasks are passed
+		probe[0].task = g.threads[1].address;
+		unwind();
+		ck_assert_int_eq(doubts[1], LNX_DOUBT_TRACED);
+		ck_assert_uint_eq(addresses[2], lg_in(&g, "el0_svc"));
+		ck_assert_int_eq(doubts[2], LNX_CERTAIN);
+		// of another call: farther in than the function's own record, or farther out than its caller's
+		probe[0].task = t->address;
+		for (int i = 0; i < 2; i++) {
+			probe[2].fp = i ? fp[0] + 8 : fp[1];
+			unwind();
+			ck_assert_int_eq(doubts[1], LNX_CERTAIN);
+			ck_assert_int_eq(doubts[2], LNX_DOUBT_TRACED);
+		}
+	}
+}
+END_TEST
+
+START_TEST(nonsense_for_kretprobes_of_old_kernels_ends)
+{
+	struct lg_old_kretprobe *probe;
+	uint64_t at, fp[2];
+
+	teardown();
+	make(&(struct lg_form){ .old = true });
+	make_old_probes(&probe, &at, fp);
+	const uint64_t bad[] = { 0,	     1,		at + 8, at + 4096 - 8, ~UINT64_C(0xfff),
+				 UINT64_MAX, 0xaaaa0000 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		*list_of(t->address) = bad[i];
+		unwind();
+		ck_assert_int_eq(doubts[1], LNX_DOUBT_TRACED);
+		ck_assert_uint_eq(stack.count, 4);
+	}
+	// a list that leads to itself
+	*list_of(t->address) = at;
+	probe[0].hlist[0] = at;
+	probe[0].ret_addr = lg_symbol(&g, "kretprobe_trampoline");
+	expect_traced_from("el0_sync", LNX_DOUBT_TRACED);
+	// return addresses that are none
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		probe[0].ret_addr = bad[i];
+		expect_traced_from("el0_sync", LNX_DOUBT_TRACED);
+	}
+}
+END_TEST
+
+// Where the table is, is not taken from code that does something else.
+START_TEST(code_that_tells_of_no_table_of_kretprobes_is_no_harm)
+{
+	struct lg_old_kretprobe *probe;
+	uint64_t at, fp[2];
+
+	for (int i = 0; i < 2; i++) {
+		teardown();
+		lg_create(&g, &(struct lg_form){ .old = true });
+		lg_populate(&g);
+		t = &g.threads[4];
+		regs = &g.m.regs[0];
+		uint32_t *code =
+			lg_image(&g, lg_symbol(&g, "kretprobe_hash_lock") - lg_image_va(&g, 0));
+
+		if (i) {
+			// another place of a pointer beside
+			code[7] = 0x8b000c42; // add x2, x2, x0, lsl #3
+		} else {
+			// an address below what is written to
+			(void)lg_put_address(code, lg_symbol(&g, "kretprobe_hash_lock"), 3,
+					     lg_image_va(&g, LG_STEXT));
+		}
+		ck_assert(!lnx_kernel_find(&g.m.guest, g.m.regs, g.form.vcpus, NULL, &k, NULL));
+		ck_assert_uint_eq(k->variable[LNX_V_KRETPROBES].a, 0);
+		make_old_probes(&probe, &at, fp);
+		expect_traced_from("el0_sync", LNX_DOUBT_TRACED);
+	}
+}
+END_TEST
+
 // An event of the firmware comes on top of all other stacks, a critical one on top of a normal one.
 START_TEST(stacks_of_events_of_the_firmware_lead_to_the_others)
 {
@@ -734,6 +860,9 @@ Suite *suite_code(void)
 	tcase_add_test(tc, nothing_has_called_the_first_function_of_a_thread);
 	tcase_add_test(tc, callers_of_functions_in_the_graph_are_found);
 	tcase_add_test(tc, callers_of_functions_with_a_kretprobe_are_found);
+	tcase_add_test(tc, callers_of_functions_with_a_kretprobe_of_old_kernels_are_found);
+	tcase_add_test(tc, nonsense_for_kretprobes_of_old_kernels_ends);
+	tcase_add_test(tc, code_that_tells_of_no_table_of_kretprobes_is_no_harm);
 	tcase_add_test(tc, stacks_of_events_of_the_firmware_lead_to_the_others);
 	tcase_add_test(tc, every_doubt_has_a_name);
 	suite_add_tcase(s, tc);

@@ -561,14 +561,15 @@ START_TEST(trampoline_with_symbols_has_these)
 
 	make(&(struct lg_form){ .style = 'B', .data_symbols = true });
 	symtab_free(&g.symtab);
-	// what the text ends with moves behind it
+	// what the text ends with moves behind it, and what begins the data
 	for (uint32_t i = 0; i < g.symbol_count; i++)
 		if (strcmp(g.symbols[i].name, "tramp_vectors") == 0) {
 			const struct symtab_symbol moved = { lg_image_va(&g, LG_VDSO),
 							     "tramp_vectors", 't' };
 
-			g.symbols[i] = g.symbols[i + 1];
-			g.symbols[i + 1] = moved;
+			for (; g.symbols[i + 1].address < moved.address; i++)
+				g.symbols[i] = g.symbols[i + 1];
+			g.symbols[i] = moved;
 			break;
 		}
 	g.symtab = symtab_make(g.symbols, g.symbol_count, &form);

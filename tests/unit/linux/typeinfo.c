@@ -512,6 +512,13 @@ static void add_tracers(struct maker *m)
 		field(m, "ret_addr", m->ptr, offsetof(struct lg_kretprobe, ret_addr));
 		field(m, "fp", m->ptr, offsetof(struct lg_kretprobe, fp));
 	}
+	if (m->form->old &&
+	    begin_struct(m, "kretprobe_instance", sizeof(struct lg_old_kretprobe))) {
+		field(m, "hlist", m->list, offsetof(struct lg_old_kretprobe, hlist));
+		field(m, "ret_addr", m->ptr, offsetof(struct lg_old_kretprobe, ret_addr));
+		field(m, "task", m->ptr, offsetof(struct lg_old_kretprobe, task));
+		field(m, "fp", m->ptr, offsetof(struct lg_old_kretprobe, fp));
+	}
 }
 
 static void add_cgroups(struct maker *m)

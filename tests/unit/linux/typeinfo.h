@@ -75,6 +75,10 @@ struct lg_kretprobe {
 	uint64_t rcu, llist, rph, ret_addr, fp;
 };
 
+struct lg_old_kretprobe {
+	uint64_t hlist[2], rp, ret_addr, task, fp;
+};
+
 struct lg_signal {
 	uint64_t count;
 	struct lg_list thread_head;
