@@ -110,6 +110,19 @@ struct loader {
 		first_;                                                                            \
 	})
 
+/* A record's elements, into as many behind those of an array; each has the first @p size bytes from there. */
+#define APPEND_ALL(l, array, counter, it, size)                                          \
+	({                                                                               \
+		__typeof__((l)->c->array) all_ = APPEND(l, array, counter, (it)->count); \
+		for (uint32_t i_ = 0; all_ && i_ < (it)->count; i_++)                    \
+			kcd_item_copy_elem(it, i_, &all_[i_], size);                     \
+		all_;                                                                    \
+	})
+
+_Static_assert(!offsetof(struct rep_frame, address) && !offsetof(struct rep_user_frame, address) &&
+		       !offsetof(struct rep_wait, record),
+	       "what is copied comes first");
+
 /* --- items --- */
 
 static void copy_text(const struct kcd_item *it, char *out, size_t size)
@@ -287,30 +300,22 @@ static void load_frames(struct loader *l, struct rep_thread *t, const struct kcd
 	size_t width =
 		it->elem_type == KCD_SS_KERN_STACKLR || it->elem_type == KCD_SS_KERN_STACKFRAME ? 4
 												: 8;
-	struct rep_frame *f = APPEND(l, frames, frame_count, it->count);
 
-	for (uint32_t i = 0; f && i < it->count; i++)
-		kcd_item_copy_elem(it, i, &f[i].address, width);
-	if (f)
+	if (APPEND_ALL(l, frames, frame_count, it, width))
 		t->frame_count += it->count;
 }
 
 static void load_user_frames(struct loader *l, struct rep_thread *t, const struct kcd_item *it)
 {
-	struct rep_user_frame *f = APPEND(l, user_frames, user_frame_count, it->count);
-
-	for (uint32_t i = 0; f && i < it->count; i++)
-		kcd_item_copy_elem(it, i, &f[i].address, sizeof(f[i].address));
-	if (f)
+	if (APPEND_ALL(l, user_frames, user_frame_count, it, sizeof(uint64_t)))
 		t->user_frame_count += it->count;
 }
 
 static void load_mappings(struct loader *l, struct rep_task *task, const struct kcd_item *it)
 {
-	struct ss_mapping_record *m = APPEND(l, mappings, mapping_count, it->count);
+	struct ss_mapping_record *m = APPEND_ALL(l, mappings, mapping_count, it, sizeof(*m));
 
 	for (uint32_t i = 0; m && i < it->count; i++) {
-		kcd_item_copy_elem(it, i, &m[i], sizeof(m[i]));
 		m[i].file[sizeof(m[i].file) - 1] = '\0';
 		if (m[i].build_id_size > sizeof(m[i].build_id))
 			m[i].build_id_size = 0; /* a later form of it */
@@ -334,11 +339,7 @@ static void load_frame_kinds(struct loader *l, struct rep_thread *t, const struc
 
 static void load_waits(struct loader *l, struct rep_thread *t, const struct kcd_item *it)
 {
-	struct rep_wait *w = APPEND(l, waits, wait_count, it->count);
-
-	for (uint32_t i = 0; w && i < it->count; i++)
-		kcd_item_copy_elem(it, i, &w[i].record, sizeof(w[i].record));
-	if (w)
+	if (APPEND_ALL(l, waits, wait_count, it, sizeof(struct ss_wait_record)))
 		t->wait_count += it->count;
 }
 
@@ -359,80 +360,58 @@ static void load_symbols(struct loader *l, const struct kcd_item *it)
 
 static void load_modules(struct loader *l, const struct kcd_item *it)
 {
-	struct ss_module_record *m = APPEND(l, modules, module_count, it->count);
+	struct ss_module_record *m = APPEND_ALL(l, modules, module_count, it, sizeof(*m));
 
-	for (uint32_t i = 0; m && i < it->count; i++) {
-		kcd_item_copy_elem(it, i, &m[i], sizeof(m[i]));
+	for (uint32_t i = 0; m && i < it->count; i++)
 		m[i].name[sizeof(m[i].name) - 1] = '\0';
-	}
 }
 
 static void load_vcpus(struct loader *l, const struct kcd_item *it)
 {
-	struct ss_vcpu_record *v = APPEND(l, vcpus, vcpu_count, it->count);
-
-	for (uint32_t i = 0; v && i < it->count; i++)
-		kcd_item_copy_elem(it, i, &v[i], sizeof(v[i]));
+	(void)APPEND_ALL(l, vcpus, vcpu_count, it, sizeof(struct ss_vcpu_record));
 }
 
 static void load_missing(struct loader *l, const struct kcd_item *it)
 {
-	struct ss_missing_record *m = APPEND(l, missing, missing_count, it->count);
+	struct ss_missing_record *m = APPEND_ALL(l, missing, missing_count, it, sizeof(*m));
 
-	for (uint32_t i = 0; m && i < it->count; i++) {
-		kcd_item_copy_elem(it, i, &m[i], sizeof(m[i]));
+	for (uint32_t i = 0; m && i < it->count; i++)
 		m[i].reason[sizeof(m[i].reason) - 1] = '\0';
-	}
 }
 
 static void load_log(struct loader *l, const struct kcd_item *it)
 {
-	struct ss_log_record *line = APPEND(l, log, log_count, it->count);
+	struct ss_log_record *line = APPEND_ALL(l, log, log_count, it, sizeof(*line));
 
-	for (uint32_t i = 0; line && i < it->count; i++) {
-		kcd_item_copy_elem(it, i, &line[i], sizeof(line[i]));
+	for (uint32_t i = 0; line && i < it->count; i++)
 		line[i].text[sizeof(line[i].text) - 1] = '\0';
-	}
 }
 
 static void load_console(struct loader *l, const struct kcd_item *it)
 {
-	struct ss_console_record *line = APPEND(l, console, console_count, it->count);
+	struct ss_console_record *line = APPEND_ALL(l, console, console_count, it, sizeof(*line));
 
-	for (uint32_t i = 0; line && i < it->count; i++) {
-		kcd_item_copy_elem(it, i, &line[i], sizeof(line[i]));
+	for (uint32_t i = 0; line && i < it->count; i++)
 		line[i].text[sizeof(line[i].text) - 1] = '\0';
-	}
 }
 
 /* Threads of a task that are as they were. A task has them one behind another: none is inside of it. */
 static void load_still_runnable(struct loader *l, struct rep_task *task, const struct kcd_item *it)
 {
-	struct kcd_thread_delta_snapshot_v3 *t =
-		APPEND(l, still_runnable, runnable_count, it->count);
-
-	for (uint32_t i = 0; t && i < it->count; i++)
-		kcd_item_copy_elem(it, i, &t[i], sizeof(t[i]));
-	if (t)
+	if (APPEND_ALL(l, still_runnable, runnable_count, it,
+		       sizeof(struct kcd_thread_delta_snapshot_v3)))
 		task->runnable_count += it->count;
 }
 
 static void load_still_waiting(struct loader *l, struct rep_task *task, const struct kcd_item *it)
 {
-	uint64_t *id = APPEND(l, still_waiting, waiting_count, it->count);
-
-	for (uint32_t i = 0; id && i < it->count; i++)
-		kcd_item_copy_elem(it, i, &id[i], sizeof(id[i]));
-	if (id)
+	if (APPEND_ALL(l, still_waiting, waiting_count, it, sizeof(uint64_t)))
 		task->waiting_count += it->count;
 }
 
 static void load_still_tasks(struct loader *l, const struct kcd_item *it)
 {
-	uint64_t *id = APPEND(l, still_tasks, still_task_count, it->count);
-
-	for (uint32_t i = 0; id && i < it->count; i++)
-		kcd_item_copy_elem(it, i, &id[i], sizeof(id[i]));
+	(void)APPEND_ALL(l, still_tasks, still_task_count, it, sizeof(uint64_t));
 }
 
 /*
