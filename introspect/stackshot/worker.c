@@ -39,8 +39,7 @@ void ss_worker_reset(struct ss_worker *w)
 	w->times = (struct ss_worker_times){ 0 };
 	w->no_room = false;
 	w->user = (struct lnx_user_space){ 0 };
-	if (w->e->t.request && w->e->t.request->flags & SS_USER_STACKS)
-		memset(&w->known_ids, 0, sizeof(w->known_ids));
+	memset(&w->known_ids, 0, sizeof(w->known_ids));
 	ss_user_begin(w);
 	w->at = w->filled = w->end = w->first = 0;
 }

@@ -4,6 +4,7 @@
 import unittest
 
 from surroundings import INNER, PROGRAM, Comparison, Listing, Malformed
+from test_compare import TapResult
 
 BUILD_ID = '00ff10'
 PRINTER, IN_GROUP = 300, 301
@@ -137,4 +138,6 @@ class SurroundingsTest(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main()
+    result = unittest.defaultTestLoader.loadTestsFromTestCase(SurroundingsTest).run(TapResult())
+    print(f'1..{result.testsRun}')
+    raise SystemExit(not result.wasSuccessful())

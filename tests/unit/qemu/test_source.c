@@ -384,7 +384,7 @@ START_TEST(a_guest_is_resumed_when_we_are_killed)
 	struct guest_source s;
 	pid_t pid = hold_in_process(&f, &s, GUEST_NO_DEADLINE);
 
-	ck_assert(!f.running);
+	ck_assert(fake_await_running(&f, false));
 	kill(pid, signals[_i]);
 	ck_assert(fake_await_running(&f, true));
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
