@@ -124,7 +124,7 @@ class Console:
 def log_complaints(console, name):
     """What the kernel log NAME on a console complains of."""
     log = console.text.split(f'DMESG BEGIN {name}')[-1]
-    return re.findall(r'.*(?:soft lockup|rcu.*stall|BUG:|Oops).*', log)
+    return re.findall(r'.*(?:soft lockup|rcu: INFO:.*stall|BUG:|Oops).*', log)
 
 
 class Qemu:

@@ -5,13 +5,6 @@
 
 #include <check.h>
 
-/* Damage by chance: a third of it under a sanitizer, which takes ten times as long. */
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define ROUNDS(n) ((n) / 3)
-#else
-#define ROUNDS(n) (n)
-#endif
-
 Suite *suite_read(void);
 Suite *suite_reason(void);
 Suite *suite_text(void);

@@ -13,7 +13,7 @@
 
 /* Searches with a read that fails, about: each makes a session anew. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define SEARCHES 120
+#define SEARCHES 300
 #else
 #define SEARCHES 1500
 #endif
