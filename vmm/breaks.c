@@ -9,9 +9,6 @@
 #include "vmm/execute.h"
 
 #define INSN_SIZE 4
-/* BRK, whatever its immediate: Arm ARM (DDI 0487) C6.2 */
-#define BRK	 0xd4200000u
-#define BRK_MASK 0xffe0001fu
 
 static uint32_t *word_of(const struct vmm_breaks_ram *ram, gpa_t at)
 {
@@ -31,11 +28,6 @@ static void put_word(const struct vmm_breaks_ram *ram, gpa_t at, uint32_t insn)
 static uint32_t get_word(const struct vmm_breaks_ram *ram, gpa_t at)
 {
 	return __atomic_load_n(word_of(ram, at), __ATOMIC_RELAXED);
-}
-
-bool vmm_insn_is_brk(uint32_t insn)
-{
-	return (insn & BRK_MASK) == BRK;
 }
 
 uint32_t vmm_breaks_insn(const struct vmm_break *b, const struct vmm_breaks_ram *ram)
@@ -67,7 +59,7 @@ static enum gs_code check_insn(const struct vmm_break *b, struct gs_error *err)
 {
 	if (b->is_guests)
 		return GS_OK;
-	if (vmm_insn_is_brk(b->insn))
+	if (guest_insn_is_brk(b->insn))
 		return gs_fail(err, GS_EBUSY,
 			       "break at %#" PRIx64 ": the guest has a breakpoint of its own there",
 			       b->where.va);
@@ -88,7 +80,7 @@ static void keep_guests(struct vmm_break *b, const struct vmm_breaks *old)
 {
 	const struct vmm_break *was = vmm_breaks_find(old, b->where.va);
 
-	if (!was || was->where.at.a != b->where.at.a || !vmm_insn_is_brk(b->insn))
+	if (!was || was->where.at.a != b->where.at.a || !guest_insn_is_brk(b->insn))
 		return;
 	b->is_guests = true;
 	b->is_hardware = was->is_hardware;

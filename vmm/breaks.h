@@ -58,9 +58,6 @@ void vmm_breaks_plant(const struct vmm_breaks *b, const struct vmm_breaks_ram *r
  */
 uint32_t vmm_breaks_remove(const struct vmm_breaks *b, const struct vmm_breaks_ram *ram);
 
-/** Whether it is a BRK, of whomever. */
-bool vmm_insn_is_brk(uint32_t insn);
-
 /** What the guest has at a break now: under a hardware breakpoint it may have changed it. */
 uint32_t vmm_breaks_insn(const struct vmm_break *b, const struct vmm_breaks_ram *ram);
 

@@ -209,7 +209,7 @@ static bool hit(struct vmm_vcpu *v, const struct vmm_breaks *b, const struct vmm
 
 	tell(v, b, at);
 	uint32_t insn = vmm_breaks_insn(at, &ram);
-	if (vmm_insn_is_brk(insn)) // planted by the guest meanwhile, under a hardware breakpoint
+	if (guest_insn_is_brk(insn)) // planted by the guest meanwhile, under a hardware breakpoint
 		return give_back(v, (uint32_t)EC_BRK << 26 | ESR_IL | (insn >> 5 & 0xffff));
 	switch (vmm_execute(&cpu, insn)) {
 	case VMM_EXECUTE_DONE: return true;

@@ -8,10 +8,6 @@
 #include "introspect/linux/context.h"
 #include "introspect/linux/linux.h"
 
-/* Priorities in the kernel (include/linux/sched/prio.h): real time, and from there on the fair class. */
-#define RT_FIRST   0
-#define FAIR_FIRST 100
-
 /* Where a thread stands. */
 struct waiting {
 	struct rep_thread *t;
@@ -34,9 +30,9 @@ static bool describe(struct rep_thread *t, struct waiting *w)
 	const struct ss_thread_record *f = &t->linux_facts;
 
 	if (!rep_waits_for_cpu(t) || r->on_rq != 1 || !(f->known & LNX_TASK_HAS_CPU) ||
-	    !(f->known & LNX_TASK_HAS_PRIO) || f->prio < RT_FIRST)
+	    !(f->known & LNX_TASK_HAS_PRIO) || f->prio < 0)
 		return false;
-	*w = (struct waiting){ .t = t, .is_fair = f->prio >= FAIR_FIRST, .queue = f->cpu };
+	*w = (struct waiting){ .t = t, .is_fair = f->prio >= LNX_RT_PRIORITIES, .queue = f->cpu };
 	if (w->is_fair) {
 		w->key = (int64_t)(r->known & LNX_THREAD_DEADLINE ? r->deadline : r->vruntime);
 		if (r->cfs_rq)

@@ -31,7 +31,16 @@ struct guest_vcpu_regs;
  * 0x401, 0x800, 0x900, 0x55xx, 0x8xxx up) nor debuggers in a guest (0, 1, 0xf000) use.
  */
 #define GUEST_BREAK_IMMEDIATE 0x6773u
-#define GUEST_BREAK_INSN      (0xd4200000u | GUEST_BREAK_IMMEDIATE << 5)
+#define GUEST_BREAK_INSN      GUEST_BRK(GUEST_BREAK_IMMEDIATE)
+
+/* BRK with an immediate: Arm ARM (DDI 0487) C6.2 */
+#define GUEST_BRK(immediate) (0xd4200000u | (immediate) << 5)
+
+/** Whether an instruction is a BRK, of whomever. */
+static inline bool guest_insn_is_brk(uint32_t insn)
+{
+	return (insn & 0xffe0001fu) == GUEST_BRK(0u);
+}
 
 struct guest_break {
 	uint64_t va;  /* where the guest's kernel executes it; a multiple of 4 */

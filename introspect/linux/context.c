@@ -170,8 +170,7 @@ void lnx_process_context_read(struct lnx_view *v, const struct lnx_task *leader,
 
 /* --- run queues --- */
 
-#define LIST_SIZE     16  /* struct list_head: next, prev */
-#define RT_PRIORITIES 100 /* MAX_RT_PRIO (include/linux/sched/prio.h) */
+#define LIST_SIZE 16 /* struct list_head: next, prev */
 
 /*
  * Whether an address is the head of the queue of a thread's priority: then a run queue is around it, which is
@@ -200,9 +199,9 @@ static uint32_t rt_place(struct lnx_view *v, const struct lnx_task *task)
 		 link[2];
 
 	if (!(task->valid & LNX_TASK_HAS_PRIO) || !(task->valid & LNX_TASK_HAS_CPU) ||
-	    task->prio < 0 || task->prio >= RT_PRIORITIES ||
+	    task->prio < 0 || task->prio >= LNX_RT_PRIORITIES ||
 	    !lnx_has(k, LNX_M_CONTEXT_RT_LIST, LIST_SIZE) ||
-	    !lnx_has(k, LNX_M_RQ_RT_QUEUES, RT_PRIORITIES * LIST_SIZE) ||
+	    !lnx_has(k, LNX_M_RQ_RT_QUEUES, LNX_RT_PRIORITIES * LIST_SIZE) ||
 	    lnx_read(v, GVA(node), link, sizeof(link)))
 		return 0;
 	for (uint32_t place = 1; place <= LNX_RT_PLACE_MAX; place++) {

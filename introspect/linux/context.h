@@ -67,6 +67,9 @@ enum lnx_thread_known {
 /* Those in front of a thread in the queue of its priority that are looked at. */
 #define LNX_RT_PLACE_MAX 64
 
+/* Priorities of real time are below it, of the fair class from it on (include/linux/sched/prio.h). */
+#define LNX_RT_PRIORITIES 100
+
 /** What is not known is 0. */
 struct lnx_thread_context {
 	uint32_t known; /* enum lnx_thread_known */

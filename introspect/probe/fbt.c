@@ -18,11 +18,7 @@
 #define ENTRY_ARGS    8u
 #define PARTS	      2u
 
-/* BRK, whatever its immediate, and that of a kprobe (arch/arm64/include/asm/brk-imm.h) */
-#define BRK_MASK	  0xffe0001fu
-#define BRK		  0xd4200000u
-#define BRK_OF(immediate) (BRK | (immediate) << 5)
-#define KPROBE_IMMEDIATE  0x4u
+#define KPROBE_IMMEDIATE 0x4u /* of its BRK (arch/arm64/include/asm/brk-imm.h) */
 
 /* A probe that was made. */
 struct point {
@@ -205,10 +201,10 @@ static enum gs_code check_free(const struct probe_fbt *fbt, uint64_t va, gpa_t a
 {
 	uint32_t insn;
 
-	if (guest_read(fbt->g, at, &insn, sizeof(insn)) || (insn & BRK_MASK) != BRK ||
+	if (guest_read(fbt->g, at, &insn, sizeof(insn)) || !guest_insn_is_brk(insn) ||
 	    insn == GUEST_BREAK_INSN)
 		return GS_OK;
-	if (insn == BRK_OF(KPROBE_IMMEDIATE))
+	if (insn == GUEST_BRK(KPROBE_IMMEDIATE))
 		return gs_fail(err, GS_EBUSY,
 			       "the guest has a kprobe of its own at %#" PRIx64
 			       " (its kprobe_events, or a tracer's program: remove it there)",

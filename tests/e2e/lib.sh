@@ -108,6 +108,15 @@ ask() { # LINE REGEX [SECONDS]
 	await "$2" "${3:-}"
 }
 
+# Wait until a file has a line that matches, for a minute or so.
+await_in() { # FILE REGEX
+	tries=60
+	until grep -q "$2" "$1" || [ $tries = 0 ]; do
+		sleep 1
+		tries=$((tries - 1))
+	done
+}
+
 # Wait until the guest is gone; its exit code is $code afterwards.
 guest_end() { # [SECONDS]
 	tries=$((${1:-90} * 10))

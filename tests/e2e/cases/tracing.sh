@@ -65,11 +65,7 @@ that 'an oops is traced without a trigger' grep -q '"probe":"guest:::oops"' "$ou
 ask 'bpf on' 'BPF on'
 guestshot trace --control "$ctl" --json 'profile-20 /comm == "w_bpf"/ { trace(symbol) }' >"$out/bpf.json" 2>&1 &
 tracer=$!
-tries=60
-until grep -q 'bpf_prog_[0-9a-f]*_w_spin \[bpf\]' "$out/bpf.json" || [ $tries = 0 ]; do
-	sleep 1
-	tries=$((tries - 1))
-done
+await_in "$out/bpf.json" 'bpf_prog_[0-9a-f]*_w_spin \[bpf\]'
 kill $tracer
 wait $tracer
 that 'a BPF program is told by its name' grep -q 'bpf_prog_[0-9a-f]*_w_spin \[bpf\]' "$out/bpf.json"
@@ -84,11 +80,7 @@ free_of 'nothing is lost' 'dropped' "$out/profile.errors"
 # stops by others are seen; a client that is killed leaves nothing behind
 guestshot trace --control "$ctl" --json 'vcpu:::stop, vcpu:::resume { count() by vcpu }; tick-1s { trace(vcpu) }' >"$out/killed.json" 2>&1 &
 tracer=$!
-tries=60
-until grep -q '"probe":"profile:::tick-1s"' "$out/killed.json" || [ $tries = 0 ]; do
-	sleep 1
-	tries=$((tries - 1))
-done
+await_in "$out/killed.json" '"probe":"profile:::tick-1s"'
 that 'ticks are traced' grep -q '"probe":"profile:::tick-1s"' "$out/killed.json"
 kill -9 $tracer
 wait $tracer 2>/dev/null

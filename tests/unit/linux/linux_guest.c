@@ -153,6 +153,16 @@ static void make_symbols(struct linux_guest *g)
 	}
 }
 
+struct lnx_kernel *lg_kernel_find(struct linux_guest *g)
+{
+	struct lnx_kernel *k;
+	struct gs_error err = { 0 };
+
+	ck_assert_msg(!lnx_kernel_find(&g->m.guest, g->m.regs, g->form.vcpus, NULL, &k, &err), "%s",
+		      err.text);
+	return k;
+}
+
 uint64_t lg_symbol(const struct linux_guest *g, const char *name)
 {
 	for (uint32_t i = 0; i < g->symbol_count; i++)

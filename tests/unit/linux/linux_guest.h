@@ -174,6 +174,9 @@ struct linux_guest {
 void lg_create(struct linux_guest *g, const struct lg_form *form);
 void lg_destroy(struct linux_guest *g);
 
+/** The kernel as it is found with all vCPUs' registers; fails the test when it is not. lnx_kernel_destroy() */
+struct lnx_kernel *lg_kernel_find(struct linux_guest *g);
+
 /** Address of a symbol; fails the test when there is none. */
 uint64_t lg_symbol(const struct linux_guest *g, const char *name);
 

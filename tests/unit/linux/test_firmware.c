@@ -29,8 +29,6 @@ static const char *entry_of(void)
 /* A thread whose vfs_read has called the wrapper, which has called the firmware. */
 static void make(const struct lg_form *form)
 {
-	struct gs_error err = { 0 };
-
 	lg_create(&g, form);
 	lg_populate(&g);
 	t = &g.threads[4];
@@ -38,8 +36,7 @@ static void make(const struct lg_form *form)
 	efi = g.threads[1].stack;
 	const uint64_t top = efi + LG_STACK;
 	memcpy(lg_image(&g, LG_EFI_STACK), &top, sizeof(top));
-	ck_assert_msg(!lnx_kernel_find(&g.m.guest, g.m.regs, g.form.vcpus, NULL, &k, &err), "%s",
-		      err.text);
+	k = lg_kernel_find(&g);
 	lg_stack_reset(&g, t);
 	lg_push(&g, t, lg_in(&g, entry_of()));
 	lg_push(&g, t, lg_in(&g, "el0_svc"));

@@ -26,12 +26,9 @@ static uint64_t f; /* where the test's code is */
 
 static void setup(void)
 {
-	struct gs_error err = { 0 };
-
 	lg_create(&g, &(struct lg_form){ 0 });
 	lg_populate(&g);
-	ck_assert_msg(!lnx_kernel_find(&g.m.guest, g.m.regs, g.form.vcpus, NULL, &k, &err), "%s",
-		      err.text);
+	k = lg_kernel_find(&g);
 	lnx_view_init(&v, k, &g.m.guest);
 	f = lg_symbol(&g, "fn_0000");
 }

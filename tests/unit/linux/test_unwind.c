@@ -19,13 +19,10 @@ static struct lnx_stack stack = { .address = addresses, .kind = kinds };
 
 static void begin(void)
 {
-	struct gs_error err = { 0 };
-
 	lg_populate(&g);
 	t = &g.threads[4]; // waiter, 102
 	regs = &g.m.regs[0];
-	ck_assert_msg(!lnx_kernel_find(&g.m.guest, g.m.regs, g.form.vcpus, NULL, &k, &err), "%s",
-		      err.text);
+	k = lg_kernel_find(&g);
 	lnx_view_init(&v, k, &g.m.guest);
 }
 

@@ -234,9 +234,9 @@ START_TEST(instructions_that_cannot_be_passed_are_refused)
 	ck_assert_int_eq(make(&one, 1, 6, &ram, &b, NULL), GS_EBUSY);
 	text[1] = 0xd69f03e0; // eret
 	ck_assert_int_eq(make(&one, 1, 6, &ram, &b, NULL), GS_ENOTSUP);
-	ck_assert(vmm_insn_is_brk(GUEST_BREAK_INSN));
-	ck_assert(vmm_insn_is_brk(KPROBE));
-	ck_assert(!vmm_insn_is_brk(NOP));
+	ck_assert(guest_insn_is_brk(GUEST_BREAK_INSN));
+	ck_assert(guest_insn_is_brk(KPROBE));
+	ck_assert(!guest_insn_is_brk(NOP));
 }
 END_TEST
 
